@@ -72,6 +72,35 @@ describe('df.import_hlo', function()
     assert.is_true(types.Switch and types.Merge and types.NextIteration and types.Exit)
   end)
 
+  it('rounds narrow types where numbers are computed, and nowhere else', function()
+    local function narrowed(type, literal, values)
+      local shape, f = { type, 3 }, { 'float32', 3 }
+      local number = ({ float8_e4m3fn = 20, int4 = 21 })[type]
+      local constant = wire.bytes(8, wire.bytes(1, wire.int(2, number) .. wire.int(3, 3)) .. wire.bytes(number, literal))
+      local g = df.import_hlo(hlo.module{ { { 'parameter', shape = f }, { 'convert', shape = shape, operands = { 1 } },
+        { 'constant', shape = shape, extra = constant }, { 'add', shape = shape, operands = { 2, 3 } }, { 'convert', shape = f, operands = { 4 } } } })
+      return df.Session{ graph = g }:run(g.outputs[1], { [g.inputs[1]] = values }, { tensors = true }):list()
+    end
+    -- 0x38 is 1, 0x30 is 0.5: from 16 to 32 numbers lie 2 apart: 18 + 1 is 20; the greatest is 448
+    assert.same({ 20, 1.5, -1 }, narrowed('float8_e4m3fn', '\56\48\184', { 17.1, 1.04, 0.001 }))
+    assert.is_true((function(v) return v ~= v end)(narrowed('float8_e4m3fn', '\0\0\0', { 500, 0, 0 })[1]))
+    assert.same({ -8, 1, -3 }, narrowed('int4', '\1\15\254', { 7, 2, -1 }))
+  end)
+
+  it('transforms the last axes by Fourier, real ones back and forth', function()
+    local real, half = { 'float32', 4, 6 }, { 'complex64', 4, 4 }
+    local lengths = wire.int(32, 4) .. wire.int(32, 6)
+    local g = df.import_hlo(hlo.module{ { { 'parameter', shape = real }, { 'fft', shape = half, operands = { 1 }, extra = wire.int(31, 2) .. lengths },
+      { 'fft', shape = real, operands = { 2 }, extra = wire.int(31, 3) .. lengths }, { 'tuple', shape = tuple, operands = { 2, 3 } } } })
+    local values = {}
+    for i = 1, 24 do values[i] = math.sin(i * i) end
+    local x = df.tensor(values, 'float32', { 4, 6 })
+    local found = df.Session{ graph = g }:run(g.outputs, { [g.inputs[1]] = x }, { tensors = true })
+    local whole = df.run(df.slice(df.fft2d(df.cast(x, 'complex64')), { 0, 0 }, { 4, 4 }), nil, { tensors = true })
+    for i, v in ipairs(whole:list()) do assert.is_true(close(found[1]:list()[i], v, 'complex64')) end
+    for i, v in ipairs(values) do assert.is_true(close(found[2]:list()[i], v, 'float32')) end
+  end)
+
   it('puts a module into a graph, under a prefix', function()
     local g = df.Graph()
     assert.equal(g, df.import_hlo(square, { into = g, prefix = 'a' }))

@@ -11,6 +11,7 @@ local read = require 'dflow.exchange.hlo.read'
 local value = require 'dflow.exchange.hlo.value'
 local elementwise = require 'dflow.exchange.hlo.elementwise'
 local lapack = require 'dflow.exchange.hlo.lapack'
+local narrow = require 'dflow.exchange.onnx.narrow'
 
 local M = {}
 local unpack = graph.unpack
@@ -23,6 +24,9 @@ for _, part in ipairs{ 'index', 'reduce', 'linear' } do
 end
 -- These take Spreads as they are, and may give one.
 local takes_spread = { broadcast = true, reshape = true, iota = true }
+-- These and the elementwise ones compute numbers, which a narrow type rounds.
+local computes = { dot = true, convolution = true, reduce = true, ['reduce-window'] = true, scatter = true,
+                   iota = true }
 
 local Importer = {}
 Importer.__index = Importer
@@ -33,7 +37,9 @@ View.__index = View
 
 function View.new(importer, i, comp)
   local n = setmetatable({ importer = importer, i = i, comp = comp, dims = i.shape.dims }, View)
-  if i.shape.type ~= read.TUPLE and i.shape.type ~= read.TOKEN then n.dtype = read.element(i.shape, n:text()) end
+  if i.shape.type ~= read.TUPLE and i.shape.type ~= read.TOKEN then
+    n.dtype, n.kind = read.element(i.shape, n:text())
+  end
   return n
 end
 function View:text() return ('the HLO instruction %s (%s) of %s'):format(self.i.name, self.i.opcode, self.comp.name) end
@@ -188,7 +194,10 @@ end
 
 function Importer:build(n, operands, arguments, lifted)
   local ok, r = pcall(self.make, self, n, operands, arguments, lifted)
-  if ok then return r end
+  if ok then
+    local rounds = n.kind and (elementwise[n.i.opcode] or computes[n.i.opcode])
+    return rounds and narrow.rounded(value.whole(r), n.kind) or r
+  end
   if type(r) == 'table' and r.message and not r.message:find('HLO', 1, true) then
     r.message = errors.shown(n:text() .. ': ' .. r.message)
   end

@@ -149,14 +149,21 @@ ops['triangular-solve'] = function(n, a, b)
   if (o.left or 0) ~= 0 then return df.matrix_triangular_solve(a, b, { lower = lower }) end
   return swapped(df.matrix_triangular_solve(swapped(a), swapped(b), { lower = not lower }))
 end
+--- fn, which transforms the last axis, along another.
+local function along(x, axis, fn)
+  local order, last = value.iota(#x.shape), #x.shape
+  order[axis], order[last] = order[last], order[axis]
+  return transpose(fn(transpose(x, order)), order)
+end
+-- Kinds: forward, backward, of real numbers, back to real numbers; the real ones along the last axis.
 ops['fft'] = function(n, x)
   local kind, lengths = n.i.fft_type or 0, n.i.fft_length
-  if #lengths == 1 then
-    if kind == 0 then return df.fft(x) elseif kind == 1 then return df.ifft(x) end
-    return kind == 2 and df.rfft(x, ints(lengths)) or df.irfft(x, ints(lengths))
+  local length = ints{ lengths[#lengths] }
+  if kind == 2 then x = df.rfft(x, length) end
+  for k = #x.shape - #lengths + 1, #x.shape - (kind >= 2 and 1 or 0) do
+    x = along(x, k, kind % 2 == 0 and df.fft or df.ifft)
   end
-  if #lengths == 2 and kind == 0 then return df.fft2d(x) elseif #lengths == 2 and kind == 1 then return df.ifft2d(x) end
-  n:refuse(('an FFT of %d dimensions of this kind is not known'):format(#lengths))
+  return kind == 3 and df.irfft(x, length) or x
 end
 
 return ops

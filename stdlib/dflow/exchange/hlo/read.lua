@@ -3,6 +3,7 @@ local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local narrow = require 'dflow.exchange.onnx.narrow'
 
 local M = {}
 local concat = table.concat
@@ -15,6 +16,8 @@ M.TUPLE, M.TOKEN = 13, 17
 M.dtype = { [1] = 'bool', [2] = 'int8', [3] = 'int16', [4] = 'int32', [5] = 'int64', [6] = 'uint8', [7] = 'uint16',
             [8] = 'uint32', [9] = 'uint64', [10] = 'float16', [11] = 'float32', [12] = 'float64', [15] = 'complex64',
             [16] = 'bfloat16', [18] = 'complex128' }
+-- Types that dflow has not, and what onnx/narrow.lua calls them: floats of 8 bits, whole numbers of 4 and 2.
+M.narrow = { [19] = 19, [20] = 17, [21] = 22, [22] = 21, [24] = 20, [25] = 18, [26] = 26, [27] = 25 }
 
 local schemas = {}
 schemas.module = { [1] = { 'name', 'bytes' }, [2] = { 'entry_name', 'bytes' },
@@ -51,6 +54,7 @@ schemas.literal = { [1] = { 'shape', 'message', 'shape' }, [2] = { 'bool', 'int*
                     [12] = { 'complex64', 'raw*' }, [13] = { 'bfloat16', 'bytes' }, [15] = { 'int8', 'bytes' },
                     [16] = { 'uint16', 'bytes' },
                     [17] = { 'int16', 'bytes' }, [18] = { 'complex128', 'raw*' } }
+for number in pairs(M.narrow) do schemas.literal[number] = { 'narrow', 'bytes' } end
 schemas.slice = { [1] = { 'start', 'int' }, [2] = { 'limit', 'int' }, [3] = { 'stride', 'int' } }
 schemas.padding = { [1] = { 'dims', 'message*', 'padding_dim' } }
 schemas.padding_dim = { [1] = { 'low', 'int' }, [2] = { 'high', 'int' }, [3] = { 'interior', 'int' } }
@@ -121,10 +125,12 @@ function M.module(bytes)
   return m
 end
 
---- The dtype of an array's shape; raises where dflow has none. `what` names the instruction.
+--- The dtype of an array's shape; raises where dflow has none. `what` names the instruction. The second result is the
+-- kind of numbers that it holds, where the type is a narrow one.
 function M.element(shape, what)
   if shape.type == M.TUPLE then broken('%s is a tuple, an array is expected', what) end
-  local d = M.dtype[shape.type or 0]
+  local kind = M.narrow[shape.type or 0]
+  local d = M.dtype[shape.type or 0] or kind and narrow.kinds[kind].carrier
   if not d then
     errors.raise('unimplemented', '%s is of the XLA type %d, which dflow has not', what, shape.type or 0)
   end
@@ -134,7 +140,7 @@ function M.element(shape, what)
       errors.raise('unimplemented', '%s has a dynamic dimension; export it with fixed shapes', what)
     end
   end
-  return d
+  return d, kind
 end
 
 local widths = { bool = 1, int8 = 1, uint8 = 1, int16 = 2, uint16 = 2, float16 = 2, bfloat16 = 2, int32 = 4, uint32 = 4,
@@ -142,9 +148,10 @@ local widths = { bool = 1, int8 = 1, uint8 = 1, int16 = 2, uint16 = 2, float16 =
 
 --- The Tensor that a LiteralProto of that shape is.
 function M.literal(literal, shape, what)
-  local d = M.element(shape, what)
-  local size, bytes = 1.0, literal and literal[d] or ''
+  local d, kind = M.element(shape, what)
+  local size, bytes = 1.0, literal and literal[kind and 'narrow' or d] or ''
   for _, dim in ipairs(shape.dims) do size = size * dim end
+  if kind then return require('dflow').tensor(narrow.numbers(kind, bytes, size, true), d, shape.dims) end
   if d == 'bool' then
     local out = {}
     for i, v in ipairs(bytes == '' and {} or bytes) do out[i] = v ~= 0 and '\1' or '\0' end

@@ -37,10 +37,11 @@ local function number(k, code)
   return e == 0 and sign * m / unit * 2 ^ (1 - k.bias) or sign * (1 + m / unit) * 2 ^ (e - k.bias)
 end
 
---- `count` numbers of that kind out of bytes; those of fewer bits than eight lie side by side, the first lowest.
-function M.numbers(kind, bytes, count)
+--- `count` numbers of that kind out of bytes; those of fewer bits than eight lie side by side, the first lowest, or
+-- one in each byte (`apart`).
+function M.numbers(kind, bytes, count, apart)
   local k, list, table_of = M.kinds[kind], {}, {}
-  local each, base = 8 / k.bits, 2 ^ k.bits
+  local each, base = apart and 1 or 8 / k.bits, 2 ^ k.bits
   if #bytes ~= math.ceil(count / each) then
     errors.raise('data_loss', '%d bytes, %d numbers of %d bits are expected', #bytes, count, k.bits)
   end
@@ -86,16 +87,19 @@ local function wrapped(k, x)
   return k.least < 0 and df.select_v2(df.greater(y, k.most), y - 2 ^ k.bits, y) or y
 end
 
---- x as numbers of that kind.
-function M.cast(n, x, kind, saturate)
+--- x as numbers of that kind, in its carrier.
+function M.rounded(x, kind, saturate, how)
   local k = M.kinds[kind]
   local y
   if k.least then y = wrapped(k, x)
   else
     x = df.cast(x, 'float32')
-    y = k.mantissa and nearest(k, x, saturate) or powers(x, n.attr('round_mode', 'up'), saturate)
+    y = k.mantissa and nearest(k, x, saturate) or powers(x, how, saturate)
   end
-  return M.mark(n, df.cast(y, k.carrier), kind)
+  return df.cast(y, k.carrier)
+end
+function M.cast(n, x, kind, saturate)
+  return M.mark(n, M.rounded(x, kind, saturate, n.attr('round_mode', 'up')), kind)
 end
 
 --- Remembers that y is of that kind; its own kind, or nil.
