@@ -68,9 +68,10 @@ typedef bool (*df_scalar_fn)(df_value *out, const df_value *a, const df_value *b
 df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims);
 /* dfk_out with the dtype and dims of a tensor. */
 df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like);
-/* As dfk_out, but in the memory of input `from` where that may be overwritten and has the same byte size. The result's
- * data may then equal k->in[from]->data: element i of the output may be written once element i of the input was read.
- * */
+/* As dfk_out, but in the memory of input `from` where that may be overwritten and has that dtype and size; of the first
+ * such input for DFK_ANY_INPUT. The result's data may then equal k->in[from]->data: element i of the output may be
+ * written once element i of the input was read. */
+enum { DFK_ANY_INPUT = -1 };
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims);
 /* Output i is input `from`, with other dims of the same size (dims NULL: the same). No copy. */
 int32_t    dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, const int64_t *dims);

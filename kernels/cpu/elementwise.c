@@ -188,16 +188,6 @@ static void merge_dims(task *t, const ew_view *v, int32_t rank, const int64_t *d
   for (int32_t i = 0; n && i < t->nin; i++) t->fixed |= (uint32_t)(stride[i][0] == 0) << i;
 }
 
-/* The output, in the memory of an input that has no other reader where there is one of its size. */
-static df_tensor *make_out(df_kernel *k, int32_t rank, const int64_t *dims, int64_t size) {
-  uint8_t dtype = k->out_dtype[0];
-  if (k->reusable)
-    for (int32_t i = 0; i < k->nin; i++)
-      if ((k->reusable >> i & 1) && k->in[i]->size == size && dtype_bytes[k->in[i]->dtype] == dtype_bytes[dtype])
-        return dfk_out_reuse(k, 0, i, dtype, rank, dims);
-  return dfk_out(k, 0, dtype, rank, dims);
-}
-
 static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_view *views) {
   task t = { .param = param, .nin = k->nin };
   uint8_t dtype = k->in[k->nin - 1]->dtype, out_dtype = k->out_dtype[0];
@@ -232,7 +222,7 @@ static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_v
     t.dense[i] = k->in[i]->size == size;
   }
   t.out_bytes = dtype_bytes[out_dtype];
-  df_tensor *out = make_out(k, rank, dims, size);
+  df_tensor *out = dfk_out_reuse(k, 0, DFK_ANY_INPUT, out_dtype, rank, dims);
   if (!out) return k->error->code;
   t.out = out->data;
   if (size == 0) return DF_OK;
@@ -260,7 +250,7 @@ int32_t cpu_ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *v
   int64_t size = like->size;
   if (!plain || size > op->grain) return run_large(k, op, param, views);
   const void *in[2] = { k->in[0]->data, other->data };
-  df_tensor *out = make_out(k, like->rank, like->dims, size);
+  df_tensor *out = dfk_out_reuse(k, 0, DFK_ANY_INPUT, k->out_dtype[0], like->rank, like->dims);
   if (!out) return k->error->code;
   if (size) loop(out->data, in, size == 1 ? 0 : fixed, size, param);
   return DF_OK;

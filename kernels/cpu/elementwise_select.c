@@ -161,18 +161,14 @@ static void sum_range(void *arg, int64_t begin, int64_t end) {
 int32_t cpu_add_n(df_kernel *k) {
   const df_tensor *first = k->in[0];
   char text[2][160];
-  int32_t from = -1;
-  for (int32_t i = 0; i < k->nin; i++) {
+  for (int32_t i = 0; i < k->nin; i++)
     if (!dfk_same_dims(first, k->in[i]))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but input 0 is %s: they must have one shape", i,
                       dfk_shape_text(k->in[i], text[0], sizeof text[0]),
                       dfk_shape_text(first, text[1], sizeof text[1]));
-    if (from < 0 && i < 32 && (k->reusable >> i & 1)) from = i;
-  }
   if (k->nin == 1) return dfk_out_forward(k, 0, 0, first->rank, NULL);
   if (dfk_is_rare(first->dtype)) return ref_add_n(k);
-  df_tensor *out = from < 0 ? dfk_out_like(k, 0, first)
-                            : dfk_out_reuse(k, 0, from, first->dtype, first->rank, first->dims);
+  df_tensor *out = dfk_out_reuse(k, 0, DFK_ANY_INPUT, first->dtype, first->rank, first->dims);
   if (!out) return k->error->code;
   sum_task t = { k, out->data, first->dtype };
   dfk_parallel(k, first->size, EW_LIGHT, sum_range, &t);

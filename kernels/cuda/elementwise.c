@@ -59,11 +59,8 @@ static int32_t spread(df_kernel *k, const char *name, int32_t count, int32_t dty
   int64_t dims[DF_MAX_RANK];
   for (int32_t i = 0; i < count; i++) own[i] = views ? views[i] : (view){ k->in[i]->rank, k->in[i]->dims };
   if (!broadcast(k, count, own, &rank, dims)) return k->error->code;
-  df_tensor *z = NULL;
-  for (int32_t i = count - 1; i >= 0 && !z; i--)       /* in the memory of an operand that nobody else reads */
-    if (own[i].rank == rank && k->in[i]->dtype == dtype && !memcmp(own[i].dims, dims, sizeof *dims * (size_t)rank))
-      z = dfk_out_reuse(k, 0, i, dtype, rank, dims);
-  if (!z && !(z = dfk_out(k, 0, dtype, rank, dims))) return k->error->code;
+  df_tensor *z = dfk_out_reuse(k, 0, DFK_ANY_INPUT, dtype, rank, dims);
+  if (!z) return k->error->code;
   if (!z->size) return DF_OK;
   dfc_call c = dfc_begin(k);
   dfc_spread p;

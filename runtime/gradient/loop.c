@@ -116,7 +116,9 @@ static bool sum_constant(pass *p, region *r, region *b, df_node *enter) {
   int32_t var = dfi_sum_add(p, b, first, &in_body);
   p->graph->current = b->backward;
   df_output next = DFI_NONE;
-  if (!dfi_pass_failed(p)) next = dfi_op(&p->b, dfi_dtype(sum) == DF_VARIANT ? "AddN" : "Add", in_body, sum);
+  if (dfi_pass_failed(p)) return false;
+  if (b->loop->once) next = dfi_op(&p->b, "Identity", sum);       /* zeros that wait for it would only take memory */
+  else next = dfi_op(&p->b, dfi_dtype(sum) == DF_VARIANT ? "AddN" : "Add", in_body, sum);
   if (next.node) dfi_shape_merge(dfi_shape_at(next), dfi_shape_at(in_body), &next.node->out[0].shape);
   df_output exit = dfi_sum_close(p, b, var, next);
   p->graph->current = r->backward;

@@ -64,23 +64,28 @@ df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like) {
   return dfk_out(k, i, like->dtype, like->rank, like->dims);
 }
 
-df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims) {
-  df_tensor *t = (df_tensor *)k->in[from];
+/* May output i lie in input `from`? Then that is no other's from now on: one output only. */
+static bool takes(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, int64_t size) {
+  const df_tensor *t = k->in[from];
+  if (!(k->reusable >> from & 1) || !t || t->view || t->dtype != dtype || t->size != size || !size) return false;
   const bool remote = makes_remote(k, i);
-  if (from < 32 && (k->reusable >> from & 1) && t && !t->view && (rank > 0 || !dfi_unboxed((uint8_t)dtype) || remote) &&
-      dfk_plain((uint8_t)dtype) && dfk_plain(t->dtype) &&
-      t->data == t->buffer->data && dfi_readable(t) == !remote && dfi_tensor_exclusive(t)) {
-    int64_t size = 1;
-    for (int32_t d = 0; d < rank; d++) size *= dims[d];
-    if (size * dfi_dtype_size[dtype] == t->size * dfi_dtype_size[t->dtype] && t->size) {
-      k->reusable &= ~(1u << from);         /* one output only */
-      if (dtype == t->dtype && same_dims(t, rank, dims)) return tensor_out(k, i, df_tensor_retain(t));
-      if (dtype == t->dtype) {
-        df_tensor *r = df_tensor_reshape(t, rank, dims, NULL);
-        if (r) return tensor_out(k, i, r);
-      }
+  if ((rank == 0 && dfi_unboxed((uint8_t)dtype) && !remote) || !dfk_plain((uint8_t)dtype)) return false;
+  if (t->data != t->buffer->data || dfi_readable(t) != !remote || !dfi_tensor_exclusive(t)) return false;
+  k->reusable &= ~(1u << from);
+  return true;
+}
+
+df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims) {
+  const int32_t last = from != DFK_ANY_INPUT ? from : k->nin < 32 ? k->nin - 1 : 31;
+  int64_t size = 1;
+  if (!k->reusable || last > 31) return dfk_out(k, i, dtype, rank, dims);
+  for (int32_t d = 0; d < rank; d++) size *= dims[d];
+  for (int32_t in = from == DFK_ANY_INPUT ? 0 : from; in <= last; in++)
+    if (takes(k, i, in, dtype, rank, size)) {
+      df_tensor *t = (df_tensor *)k->in[in];
+      df_tensor *r = same_dims(t, rank, dims) ? df_tensor_retain(t) : df_tensor_reshape(t, rank, dims, NULL);
+      if (r) return tensor_out(k, i, r);
     }
-  }
   return dfk_out(k, i, dtype, rank, dims);
 }
 
