@@ -130,10 +130,32 @@ static double beta_fraction(double a, double b, double x) {
   }
   return h;
 }
+/* What Stirling's formula lacks of lgamma(a). */
+static double stirling_rest(double a) {
+  const double z = 1 / (a * a);
+  if (a < 15) return lgamma(a) - (a - 0.5) * log(a) + a - 0.5 * log(2 * M_PI);
+  return (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z / 1188)))) / a;
+}
+/* -log of x^a (1-x)^b beside its greatest value, which is at a / (a + b): no large numbers are subtracted near it. */
+static double below_peak(double a, double b, double x) {
+  const double more = x * (a + b) - a, u = more / a, v = -more / b;
+  return a * (u - (fabs(u) < 0.1 ? log1p(u) : log(x) + log1p(b / a))) +
+         b * (v - (fabs(v) < 0.1 ? log1p(v) : log1p(-x) + log1p(a / b)));
+}
+/* Where a and b are both large the fraction converges slowly: the first terms of the uniform expansion, DLMF 8.18.9. */
+static double betainc_large(double a, double b, double x, double below) {
+  const double n = a + b, width = sqrt(a / n) * sqrt(b / n), more = x - a / n;
+  const double eta = copysign(sqrt(2 * fmax(below, 0) / n), more);
+  const double factor = fabs(eta) < 1e-7 ? (b - a) / n / (3 * width) : 1 / eta - width / more;
+  return 0.5 * erfc(-eta * sqrt(n / 2)) + exp(-below) / sqrt(2 * M_PI * n) * factor;
+}
 static double betainc(double a, double b, double x) {
   if (isnan(a) || isnan(b) || isnan(x) || a <= 0 || b <= 0 || x < 0 || x > 1) return NAN;
   if (x == 0 || x == 1) return x;
-  const double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+  const double below = below_peak(a, b, x);
+  if (a > LARGE && b > LARGE) return betainc_large(a, b, x, below);
+  const double front = sqrt(a) * sqrt(b / (a + b)) / sqrt(2 * M_PI) *
+                       exp(stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b) - below);
   return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a : 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 

@@ -262,6 +262,20 @@ describe('the derivative', function()
       end
     end
   end)
+  it('and the incomplete beta function itself is right for small, for large and for one of each', function()
+    local function at(a, b, x) return df.run(df.betainc(df.float64(a), df.float64(b), df.float64(x))) end
+    for _, a in ipairs{ 1e-300, 1e-3, 1, 30, 1e5, 1e7, 1e15, 1e30, 1e300 } do
+      near(at(a, a, 0.5), 0.5, { atol = 1e-12 })
+    end
+    for _, n in ipairs{ 1e9, 1e20 } do                                    -- an incomplete gamma function in the limit
+      for _, a in ipairs{ 0.5, 3, 100 } do near(at(a, n, a / n), df.run(df.igamma(df.float64(a), df.float64(a))), { atol = 1e-6 }) end
+    end
+    for _, b in ipairs{ 2e6, 1.5e9 } do                                   -- where the method changes, and mirrored
+      local x = 1e6 / (1e6 + b) * 1.0002
+      near((at(1e6 - 1e-3, b, x) + at(1e6 + 1e-3, b, x)) / 2, at(1e6, b, x), { atol = 1e-11 })
+      near(at(3e6, b, 2 * x) + at(b, 3e6, 1 - 2 * x), 1, { atol = 1e-11 })
+    end
+  end)
   it('of a power with a constant exponent is a polynomial to the end', function()
     local x = df.placeholder('float64', { 3 })
     local y, found = x ^ 3, {}
