@@ -321,6 +321,9 @@ struct dfi_exec {
   dfi_borrowed_read     borrowed[DFI_BORROWED_READS]; /* by variable */
 };
 
+/* So much patience a kernel takes that has done `steps` of work: a large one has the run look up at once. */
+static inline int32_t dfi_patience_of(int64_t steps) { return 4 + (int32_t)(steps < 0xffff ? steps : 0xffff); }
+
 /* Once for a plan, before its first run: how large the records of its scopes are. */
 void      dfi_exec_lay_out(dfi_plan *p);
 /* ---- what folders of the engine ask of tokens/ ---- */

@@ -352,7 +352,7 @@ static bool run_nodes(dfi_exec *x, dfi_pnode *p, dfi_record *const *r, uint32_t 
     k.reusable = 0;
     atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
     done = (rule->many ? rule->many(&k, (int32_t)n) : p->kernel(&k)) == DF_OK && has_parts(out, p->nout, n, how.fresh);
-    if (done) x->patience -= 4 * (int32_t)n + (int32_t)(out[0].as.tensor->size >> 12 & 0xffff);
+    if (done) x->patience -= dfi_patience_of(4 * ((int64_t)n - 1) + (out[0].as.tensor->size >> 12));
   }
   for (uint32_t i = 0; i < p->nin; i++) df_tensor_release(made[i]);
   if (done) give_parts(x, p, r, n, &how, out);

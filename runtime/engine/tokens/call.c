@@ -367,7 +367,7 @@ static inline __attribute__((always_inline)) bool call_now(dfi_exec *x, dfi_reco
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);
-  x->patience -= 4 + (int32_t)(c->size >> 12 & 0xffff);
+  x->patience -= dfi_patience_of(c->size >> 12);
   if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c)) && send_off(x, c, worker_takes))
     return true;
   if (!c->heap && c->status == DF_OK) {

@@ -289,7 +289,7 @@ static bool add_product(dfi_exec *x, dfi_record *r, dfi_group *g) {
   df_kernel k = { .run = &call, .error = &error };
   if (!dfk_matmul_into(&k, a->as.tensor, b->as.tensor, p->node->attrs[0].i, p->node->attrs[1].i, t)) return false;
   atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
-  x->patience -= 4 + (int32_t)((a->as.tensor->size + b->as.tensor->size) >> 8 & 0xffff);
+  x->patience -= dfi_patience_of((a->as.tensor->size + b->as.tensor->size) >> 8);
   df_tensor_retain(t);
   operand_used(r, into);
   drop_inputs(x, r, p);
@@ -481,7 +481,7 @@ static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
     return false;
   }
   atomic_store_explicit(&x->at, r->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
-  x->patience -= 4 + (int32_t)((whole.size * (g->n + g->gates->n)) >> 10 & 0xffff);
+  x->patience -= dfi_patience_of((whole.size * (g->n + g->gates->n)) >> 10);
   let_go(r, g);
   for (int32_t i = 0; i < g->n; i++) if (out[i]) give(r, &g->member[i], out[i]);
   *state_of(r, g) = (df_value){ 0 };
@@ -548,7 +548,7 @@ static bool compute_convolution(dfi_exec *x, dfi_record *r, dfi_group *g) {
     return false;
   }
   atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
-  x->patience -= 4 + (int32_t)((whole.size * g->n + in[0]->size + in[1]->size) >> 10 & 0xffff);
+  x->patience -= dfi_patience_of((whole.size * g->n + in[0]->size + in[1]->size) >> 10);
   drop_inputs(x, r, p);
   for (int32_t i = 0; i < g->chain.ninputs; i++)
     for (int32_t n = 0; i != g->convolution - 1 && n < g->input[i].reads; n++) operand_used(r, g->input[i].at);
@@ -578,7 +578,7 @@ bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
                                    : compute_here(x, r, g, whole, &run, out);
   if (!done) return false;
   atomic_store_explicit(&x->at, r->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
-  x->patience -= 4 + (int32_t)((whole->size * g->n) >> 12 & 0xffff);
+  x->patience -= dfi_patience_of((whole->size * g->n) >> 12);
   for (int32_t i = 0; i < g->chain.ninputs; i++)
     for (int32_t k = 0; k < g->input[i].reads; k++) operand_used(r, g->input[i].at);
   for (int32_t i = 0; i < g->n; i++) if (out[i]) give(r, &g->member[i], out[i]);
@@ -647,7 +647,7 @@ bool dfi_group_compute_many(dfi_exec *x, dfi_record *const *r, int32_t n, dfi_gr
   for (int32_t i = 0; i < g->chain.ninputs; i++) df_tensor_release(made[i]);
   if (!done) return false;
   atomic_store_explicit(&x->at, r[0]->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
-  x->patience -= 4 * n + (int32_t)((whole.size * g->n) >> 12 & 0xffff);
+  x->patience -= dfi_patience_of(4 * (n - 1) + ((whole.size * g->n) >> 12));
   give_parts(x, r, n, g, out);
   drop_outputs(out, g->n);
   return true;
