@@ -85,8 +85,9 @@ local objects = {
 -- Parts of an object that its own code calls, or that the user gave it.
 local parts = { prepare = true, finish = true, sparse = true, dense = true, kernel_initializer = true, bias_initializer = true,
                 activation = true, initializer = true, call = true, build = true }
--- What ends the program, waits for a person, or is a way to write anywhere by its own name.
-local spared = { exit = true, repl = true, prompt = true, serve = true, learn = true, kernel = true, debug = true, init_repl = true }
+-- What ends the program, waits for a person, is a way to write anywhere by its own name, calls other hosts, or has memory run out.
+local spared = { exit = true, repl = true, prompt = true, serve = true, learn = true, kernel = true, debug = true, init_repl = true,
+                 cluster_hosts = true, memory_fail = true }
 
 local function functions_of(list, prefix, t, depth)
   for k, v in pairs(t) do

@@ -28,6 +28,10 @@ describe('a cluster', function()
   it('refuses a number of ranks that is none, and a program that is not there', function()
     assert.equal('invalid_argument', error_of(function() df.cluster.start(0) end).code)
     assert.equal('invalid_argument', error_of(function() df.cluster.start('two') end).code)
+    for _, n in ipairs{ 65, 2 ^ 31 } do
+      assert.equal('invalid_argument', error_of(function() df.cluster.start(n) end).code)
+      assert.equal('invalid_argument', error_of(function() df.train.replicate(n, function() return df.float32(1) end) end).code)
+    end
     assert.equal('not_found', error_of(function() df.cluster.start(2, '/no/such/dflow') end).code)
     assert.equal(1, df.cluster.size)
   end)

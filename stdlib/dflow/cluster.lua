@@ -23,7 +23,7 @@ function M.start(n, program)
     end
     return core.cluster_hosts(table.concat(n, ','), program)
   end
-  if not whole(n, 1) then
+  if not whole(n, 1) or n >= 2 ^ 31 then
     errors.bad('cluster.start takes the number of ranks, this process too, not %s', errors.describe(n))
   end
   core.cluster_start(n, program)

@@ -115,6 +115,7 @@ local entries = {
     'logits are [batch, classes], labels [batch]; df.nn.Flatten() goes between images and Dense' },
   { 'labels and logits are of one shape', 'df.expand_dims(labels, 1) makes a column of a vector' },
   { 'axis %-?%d+ is out of range', 'axes count from 0, and -1 is the last' },
+  { 'index %-%d+ is not in %[0, %d+%)', 'indices count from 0; x[{i}] counts a negative one from the end' },
   { 'is not in %[0, %d+%)', 'indices count from 0' },
   { '^OneHot: depth is .-: expected a scalar',
     'the indices stand first, then how many there are: df.one_hot({0, 2}, 3)' },

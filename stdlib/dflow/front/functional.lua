@@ -253,7 +253,7 @@ local function first_acc(init, arrays, n, reverse, single, arguments, what)
   if init ~= nil then
     return nest.map(init, nest.is_structure, function(v) return convert.to_output(v, nil, arrays[1].graph) end), 0
   end
-  local count = core.output_constant(n.graph.handle, n.node, n.index)
+  local count = graph.constant(n)
   if count and count:item() == 0 then errors.bad('%s: elems has no rows, and there is no init to begin with', what) end
   local at = reverse and f.subtract(n, 1) or f.int32(0)
   local values = arguments(read_all(arrays, at))

@@ -372,6 +372,9 @@ local fields = {
   end,
 }
 
+--- The value as a Tensor, nil when it is not known while building.
+function M.constant(o) return core.output_constant(o.graph.handle, o.node, o.index) end
+
 --- The static rank, nil when it is not known.
 function M.rank(o)
   local rank = core.output_rank(o.graph.handle, known_by(o), o.index)

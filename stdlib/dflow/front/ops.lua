@@ -168,7 +168,9 @@ function M.element(x, i)
     if typed(i) == dtypes.BOOL then
       errors.bad('x[i] takes a whole number, not bool: df.boolean_mask(x, mask) gives the elements where mask is true')
     end
-    return functions.gather(x, i)
+    local known = mt == graph.Output and graph.rank(i) == 0 and graph.constant(i)
+    if not known or known:item() >= 0 then return functions.gather(x, i) end
+    i = known:item()
   end
   if not dtypes.is_whole(i) then errors.bad('x[%s]: an index is a whole number', tostring(i)) end
   local n = shape and shape[1] or -1

@@ -3,7 +3,6 @@
 -- A SparseTensor is three Outputs: element i lies at indices[i] and is values[i], in a tensor of shape dense_shape;
 -- elsewhere are zeros. In loops, branches, feeds and fetches it stands for its parts (dflow.front.nest). A table
 -- {indices =, values =, dense_shape =} is taken wherever a SparseTensor is. Gradients are those of its values.
-local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -105,7 +104,7 @@ end
 --- What is known of its shape: a list, -1 for what is not; nil: not even the rank.
 local function static(sp)
   local shape = sp.dense_shape
-  local t = core.output_constant(shape.graph.handle, shape.node, shape.index)
+  local t = graph.constant(shape)
   if t then return t:totable() end
   local rank, list = shape.shape and shape.shape[1] or -1, {}
   if rank < 0 then rank = sp.indices.shape and sp.indices.shape[2] or -1 end

@@ -12,11 +12,13 @@ local race = require 'dflow.train.race'
 
 local M = {}
 local f = ops.functions
+local MOST_RANKS = 64                  -- that a cluster has
 
 --- The names of the devices: of ranks 0 … n - 1, or as they are given.
 local function devices_of(v)
   if type(v) == 'number' and v % 1 == 0 and v >= 1 then
     local list = {}
+    if v > MOST_RANKS then errors.bad('replicate: a cluster has 1 to %d ranks, not %.0f', MOST_RANKS, v) end
     for rank = 0, v - 1 do list[rank + 1] = ('/rank:%d/%s'):format(rank, places.names()[1]) end
     return list
   end
