@@ -96,6 +96,19 @@ describe('df.vmap', function()
     assert.same({ 4, -1, 3 }, df.run(z):list())
   end)
 
+  it('runs a branch whose result has a shape that the run alone knows', function()
+    local x, scale = df.placeholder('float32', { -1, -1 }), df.placeholder('float32')
+    local function either(r) return df.cond(r:reduce_sum():gt(7), function() return r * r * scale end, function() return -r end) end
+    local lanes, one_by_one = df.vmap(either)(x), df.map_fn(either, x)
+    local function all(y) return { y, (df.gradients(df.reduce_sum(y * y), x)), (df.gradients(df.reduce_sum(df.gradients(df.reduce_sum(y * y), x)), x)) } end
+    lanes, one_by_one = all(lanes), all(one_by_one)
+    for _, some in ipairs{ { { 1, 2, 3 }, { 4, 5, 6 } }, { { 1, 2, 3 }, { 0, 1, 1 } }, { { 5, 5 } }, { { 9, 9 }, { 8, 8 }, { 1, 1 } } } do
+      local feeds = { [x] = df.tensor(some, 'float32'), [scale] = 0.5 }
+      local a, b = df.run(lanes, feeds), df.run(one_by_one, feeds)
+      for k = 1, #a do assert.same(b[k]:totable(), a[k]:totable()) end
+    end
+  end)
+
   it('ends a while_loop lane by lane', function()
     agrees(function(x) return (df.while_loop(function(v) return v:lt(100) end, function(v) return v * v end, { x })) end, { { 2, 3, 50, 200 } })
     agrees(function(x)

@@ -5,7 +5,6 @@
 -- are not done: those that are leave their values among the results and are not computed again.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
-local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
 local control = require 'dflow.front.control'
@@ -159,6 +158,19 @@ local function may_go_on(self, flow)
   return are_harmless(self, flow, values, BODY)
 end
 
+--- What the two branches gave to their lanes, in the order of all. shape: of a lane's. Where that is known only when it
+-- runs, that of a branch without lanes is not known even then: the other one has all.
+local function joined(places, rows, shape)
+  local function stitched() return f.dynamic_stitch(places, rows) end
+  local known = shape ~= nil
+  for _, d in ipairs(shape or {}) do known = known and d >= 0 end
+  if known then return stitched() end
+  local function without(k, fn) return function()
+    return (control.cond(f.equal(f.size(places[k]), 0), function() return rows[3 - k] end, fn))
+  end end
+  return without(1, without(2, stitched))()
+end
+
 local function parted_cond(self, scope, flow, pred)
   local set = scope.set
   pred = { o = lift(pred, set), set = set }
@@ -182,14 +194,9 @@ local function parted_cond(self, scope, flow, pred)
       if is_array(self, r.out, 0) then
         return carried(now[k] or self:value(scope, self:array_before(flow, r, field)))
       end
-      local shape = graph.output(self.g, r.out, 0).shape
-      for _, d in ipairs(shape or { -1 }) do
-        if d < 0 then errors.bad(
-            'vmap: a result of a cond whose predicate differs by lane has the shape %s; it has to be known while the '
-            .. 'graph is built',
-                                 shape and '[' .. table.concat(shape, ', ') .. ']' or 'of unknown rank') end
-      end
-      return f.zeros({ 0, unpack(shape) }, { dtype = dtypes.name[core.output_dtype(self.handle, r.out, 0)] })
+      local dims = { 0, unpack(graph.output(self.g, r.out, 0).shape or {}) }
+      for d = 2, #dims do dims[d] = math.max(dims[d], 0) end
+      return f.zeros(dims, { dtype = dtypes.name[core.output_dtype(self.handle, r.out, 0)] })
     end
     local out = { control.cond(f.greater(count, 0), function()
       local scope_in, list = self:scope(scope, flow, inner, { parted = true }), {}
@@ -216,8 +223,8 @@ local function parted_cond(self, scope, flow, pred)
   for k, r in ipairs(flow.results) do
     local v = now[k]
     if not v then
-      v = { o = f.dynamic_stitch({ places[1], places[2] }, { rows[1][k], rows[2][k] }), set = set }
       local shape = graph.output(self.g, r.out, 0).shape
+      v = { o = joined(places, { rows[1][k], rows[2][k] }, shape), set = set }
       if shape then core.output_set_shape(self.handle, v.o.node, v.o.index, { set.n, unpack(shape) }) end
     end
     scope.env[key(r.out, 0)] = v
