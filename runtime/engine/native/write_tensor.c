@@ -192,7 +192,8 @@ static void write_piece(dfi_writer *w, int32_t i, const pass *a, const char *ind
 static void write_pieces(dfi_writer *w, int32_t i, const pass *a, int64_t n) {
   int64_t at = 0;
   for (int32_t m = 0; m < a->n; m++)
-    if (a->wanted[m]) a->to[m] = (n > DFI_DIRECT ? dfi_write_destination(w, i, a->node[m]) : dfi_write_place(i, a->node[m]->out));
+    if (a->wanted[m])
+      a->to[m] = n > DFI_DIRECT ? dfi_write_destination(w, i, a->node[m]) : dfi_write_place(i, a->node[m]->out);
   if (n > LANES * PIECES) {
     const int32_t b = w->nlabel++;
     const dfi_name k = dfi_temp(w), e = dfi_temp(w), next = dfi_temp(w), more = dfi_temp(w);
