@@ -9,6 +9,12 @@
 #include "move.h"
 #include <stdio.h>
 
+void dfk_copy_pieces(void *to, const void *from, int64_t n) {
+  enum { PIECE = 1024 };                     /* that memcpy copies by loads and stores */
+  for (int64_t at = 0; at < n; at += PIECE)
+    memcpy((char *)to + at, (const char *)from + at, (size_t)(n - at < PIECE ? n - at : PIECE));
+}
+
 bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n) {
   if (to->dtype == DF_VARIANT) {
     for (int64_t i = 0; i < n; i++) dfk_set_variant(to, to_at + i, ((void *const *)from->data)[from_at + i]);
@@ -35,7 +41,8 @@ typedef struct plane { int64_t n0, n1, t0, t1, f0, f1; } plane;
   }                                                                                                          \
   static void copy_rows_##T(T *restrict to, const T *restrict from, const plane *p) {                        \
     if (p->n1 * sizeof(T) > 48) {                                                                            \
-      for (int64_t i = 0; i < p->n0; i++) memcpy(to + i * p->t0, from + i * p->f0, (size_t)p->n1 * sizeof(T)); \
+      const int64_t bytes = p->n1 * (int64_t)sizeof(T);                                                      \
+      for (int64_t i = 0; i < p->n0; i++) dfk_copy_bytes(to + i * p->t0, from + i * p->f0, bytes);           \
       return;                                                                                                \
     }                                                                                                        \
     switch (p->n1) {                                                                                         \
@@ -190,7 +197,7 @@ static void run_units(void *arg, int64_t begin, int64_t end) {
 typedef struct run { char *to; const char *from; } run;
 static void run_bytes(void *arg, int64_t begin, int64_t end) {
   const run *r = arg;
-  memcpy(r->to + begin, r->from + begin, (size_t)(end - begin));
+  dfk_copy_bytes(r->to + begin, r->from + begin, end - begin);
 }
 
 static inline int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }

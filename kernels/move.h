@@ -22,6 +22,16 @@ static inline int64_t dfk_width(uint8_t dtype) {
   }
 }
 
+/* memcpy, but not by the processor's string instruction where that is slow: to an address that lies less than a cache
+ * line behind the source's in their pages (a shift by an element, of tensors that begin at pages, say): 0.28 against
+ * 0.015 ns a byte on Zen 5. */
+void dfk_copy_pieces(void *to, const void *from, int64_t n);
+static inline void dfk_copy_bytes(void *to, const void *from, int64_t n) {
+  enum { PIECE = 1024, PAGE = 4096, LINE = 64 };
+  if (n > PIECE && ((uintptr_t)to - (uintptr_t)from - 1) % PAGE < LINE - 1) dfk_copy_pieces(to, from, n);
+  else memcpy(to, from, (size_t)n);
+}
+
 /* Copies n elements that lie side by side. False: out of memory for a string, error is filled. dfk_copy_owned: of a
    dtype that is not plain. */
 bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor *from, int64_t from_at, int64_t n);
@@ -34,7 +44,7 @@ static inline bool dfk_copy(df_kernel *k, df_tensor *to, int64_t to_at, const df
   if (n == 0) return true;
   if (!dfk_plain(to->dtype)) return dfk_copy_owned(k, to, to_at, from, from_at, n);
   int64_t w = dfk_width(to->dtype);
-  memcpy((char *)to->data + to_at * w, (const char *)from->data + from_at * w, (size_t)(n * w));
+  dfk_copy_bytes((char *)to->data + to_at * w, (const char *)from->data + from_at * w, n * w);
   return true;
 }
 

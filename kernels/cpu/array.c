@@ -34,7 +34,7 @@ static bool copy_rows(df_kernel *k, df_tensor *to, int64_t to_at, int64_t to_ste
     char *t = (char *)to->data + to_at * width;
     const char *f = (const char *)from->data + from_at * width;
     for (int64_t r = 0; r < rows; r++, t += to_step * width, f += from_step * width)
-      memcpy(t, f, (size_t)(row * width));
+      dfk_copy_bytes(t, f, row * width);
     return true;
   }
 #endif

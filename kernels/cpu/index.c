@@ -41,7 +41,7 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
       for (; i < stop; i++, to += 16) memcpy(to, from + (wide ? i64[base + i] : i32[base + i]) * 16, 16);
     } else {
       for (; i < stop; i++, to += bytes)
-        memcpy(to, from + (wide ? i64[base + i] : i32[base + i]) * bytes, (size_t)bytes);
+        dfk_copy_bytes(to, from + (wide ? i64[base + i] : i32[base + i]) * bytes, bytes);
     }
     i = 0;
     plane++;
@@ -59,7 +59,7 @@ static bool gather_one(df_kernel *k) {
   df_tensor *out = dfk_out(k, 0, x->dtype, x->rank - 1, x->dims + 1);
   if (!out) return false;
   int64_t bytes = out->size * dfk_width(x->dtype);
-  memcpy(out->data, (const char *)x->data + i * bytes, (size_t)bytes);
+  dfk_copy_bytes(out->data, (const char *)x->data + i * bytes, bytes);
   return true;
 }
 
@@ -82,7 +82,7 @@ static void gather_nd_rows(void *arg, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) ((uint32_t *)r->to)[i] = ((const uint32_t *)r->from)[r->offset[i]];
     return;
   }
-  for (int64_t i = begin; i < end; i++) memcpy(r->to + i * bytes, r->from + r->offset[i] * r->width, (size_t)bytes);
+  for (int64_t i = begin; i < end; i++) dfk_copy_bytes(r->to + i * bytes, r->from + r->offset[i] * r->width, bytes);
 }
 
 int32_t cpu_gather_nd(df_kernel *k) {

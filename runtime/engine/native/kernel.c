@@ -3,6 +3,7 @@
  */
 #include "engine/native/native.h"
 #include "base/remote_memory.h"
+#include "kernels/move.h"
 #include "resource/variable.h"
 
 enum { LENT = 1 << 20 };         /* references of what is the caller's: it is never the last one that goes */
@@ -94,6 +95,8 @@ int32_t dfi_native_peek(dfi_native_frame *c, int64_t peek, void *to) {
   df_value v;
   return dfi_variable_peek(&handle, &v) && hand_over(&v, p->out_dtypes[0], &p->node->out[0].shape, to);
 }
+
+void dfi_native_copy(void *to, const void *from, int64_t bytes) { dfk_copy_bytes(to, from, bytes); }
 
 const void *dfi_native_hold(dfi_native_frame *c, int64_t peek) {
   const dfi_pnode *p = c->unit->peek[peek].node;

@@ -229,6 +229,8 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i);
    now. Negative: none; try again after so many. Then `done` of them are told to the arrays. */
 int64_t dfi_native_burst(dfi_native_frame *c, int64_t access, int64_t n, const int64_t *index, int64_t most);
 void dfi_native_burst_done(dfi_native_frame *c, int64_t access, int64_t n, const int64_t *index, int64_t done);
+/* kernels/move.h: dfk_copy_bytes. */
+void dfi_native_copy(void *to, const void *from, int64_t bytes);
 /* Where element i will lie that this access is to write; `otherwise`: that is not known. */
 void *dfi_native_spot(dfi_native_frame *c, int64_t access, int64_t i, void *otherwise);
 /* As dfi_native_write, of what the variable had that was read last: the tensor itself, not a copy. */

@@ -70,9 +70,14 @@ void dfi_declare(dfi_writer *w, const char *declaration) {
 }
 
 void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, const char *from) {
-  enum { AT_ONCE = 16 };
+  enum { AT_ONCE = 16, LARGE = 1024 };
   const int32_t bytes = dfi_dtype_size[dtype];
   if (!n || !strcmp(to, from)) return;
+  if (n * bytes > LARGE) {
+    const dfi_name fn = dfi_write_address(w, (const void *)dfi_native_copy);
+    SAY(w, "  call void %s(ptr %s, ptr %s, i64 %lld)\n", fn.s, to, from, (long long)n * bytes);
+    return;
+  }
   if (n > AT_ONCE) {
     dfi_declare(w, "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)");
     SAY(w, "  call void @llvm.memcpy.p0.p0.i64(ptr %s, ptr %s, i64 %lld, i1 false)\n", to, from, (long long)n * bytes);
