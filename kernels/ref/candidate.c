@@ -156,7 +156,7 @@ int32_t ref_unigram_candidates(df_kernel *k) {
   const df_tensor *unigrams = k->attrs[UNIGRAMS].tensor;
   const int64_t range = dfk_int(k, RANGE_MAX), shards = dfk_int(k, SHARDS), shard = dfk_int(k, SHARD);
   if (k->attrs[VOCAB_FILE].i)
-    return dfk_fail(k, DF_UNIMPLEMENTED, "vocab_file is '%s': the weights must stand in `unigrams`",
+    return dfk_fail(k, DF_UNIMPLEMENTED, "vocab_file is '%s': the weights must be in `unigrams`",
                     dfk_string(k, VOCAB_FILE));
   if (!unigrams || unigrams->dtype != DF_FLOAT32 || unigrams->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "unigrams must list the weights of the classes");

@@ -84,7 +84,7 @@ int32_t ref_max_pool_with_argmax(df_kernel *k) {
   for (int64_t o = 0; o < out->size; o++) {
     const int64_t place = o / c, b = place / (s[0].out * s[1].out);
     const int64_t best = greatest(x, s, b, place / s[1].out % s[0].out, place % s[1].out, o % c);
-    if (best < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "a window lies beside the image"), k->error->code;
+    if (best < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "a window is outside of the image"), k->error->code;
     if (!dfk_copy(k, out, o, x, best, 1)) return k->error->code;
     ref_put_int(at, o, best - (dfk_bool(k, 4) ? 0 : b * image));
   }

@@ -56,7 +56,7 @@ static bool check_rewrite(df_kernel *k, const dfk_regex *r, const char *s, int64
     if (s[i] != '\\') continue;
     const char c = ++i < n ? s[i] : 0;
     if (c == '\\' || (c >= '0' && c <= '9' && c - '0' <= dfk_regex_groups(r))) continue;
-    dfk_fail(k, DF_INVALID_ARGUMENT, "the rewrite '%.*s': behind a backslash stands a backslash, or the number "
+    dfk_fail(k, DF_INVALID_ARGUMENT, "the rewrite '%.*s': a backslash is followed by a backslash, or the number "
                                      "of one of the pattern's "
              "%d groups", (int)(n > 100 ? 100 : n), s, dfk_regex_groups(r));
     return false;

@@ -126,7 +126,7 @@ static dfi_arrival *next_of(dfi_worker *w, double until, int64_t interrupts, dou
   else
     dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
              "rank %d (host %s, pid %lld) has not come to run %lld in %.3g s, though it lives: in SPMD every rank "
-             "makes every run, so none stands in `if df.cluster.rank == 0`", w->rank, w->host, (long long)w->pid,
+             "makes every run, so no run may be inside `if df.cluster.rank == 0`", w->rank, w->host, (long long)w->pid,
              (long long)runs + 1, seconds);
   return NULL;
 }
@@ -134,7 +134,7 @@ static dfi_arrival *next_of(dfi_worker *w, double until, int64_t interrupts, dou
 static int32_t has_ended(const dfi_worker *w, df_error *err) {
   return dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
                   "rank %d has ended its program after %lld run%s, and rank 0 makes one more: in SPMD every rank makes "
-                  "every run, so none stands in `if df.cluster.rank == 0`", w->rank, (long long)runs,
+                  "every run, so no run may be inside `if df.cluster.rank == 0`", w->rank, (long long)runs,
                   runs == 1 ? "" : "s");
 }
 
@@ -347,7 +347,7 @@ static int32_t finish(dfi_spmd_call *c, int32_t status, df_value *results, df_er
 
 void dfi_spmd_last_words(char *text, size_t room) {
   snprintf(text, room, "%s", broken.code ? broken.message : "rank 0 has ended its program, and this rank makes one "
-           "more run: in SPMD every rank makes every run, so none stands in `if df.cluster.rank == …`");
+           "more run: in SPMD every rank makes every run, so no run may be inside `if df.cluster.rank == …`");
 }
 
 const dfi_spmd *dfi_spmd_driver(void) {

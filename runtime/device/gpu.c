@@ -50,7 +50,7 @@ static const dfi_gpu_api *plugin(void) {
     return NULL;
   }
   if (api->version != DFI_GPU_VERSION) {
-    snprintf(gpu.why, sizeof gpu.why, "libdflow_cuda.so is of another version of dflow: build both anew");
+    snprintf(gpu.why, sizeof gpu.why, "libdflow_cuda.so is of another version of dflow: rebuild both");
     return NULL;
   }
   const char *why = api->open(&services);

@@ -286,7 +286,7 @@ void dfi_why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, 
   int32_t *from = walk_back(p, ny, ys, x.node);
   if (from[x.node->id] == -2)
     put(&w, "y is not computed from it%s",
-        other_way_round(p, ny, ys, x) ? ", but it from y: what is differentiated stands first, gradients(y, x)" : "");
+        other_way_round(p, ny, ys, x) ? ", but it from y: what is differentiated comes first, gradients(y, x)" : "");
   else {
     df_node *cut = NULL, **way = dfi_xmalloc(sizeof *way * (size_t)p->n0);
     int32_t slot = 0, length = 0;
@@ -307,13 +307,13 @@ void dfi_why_unconnected(pass *p, int32_t ny, const df_output *ys, df_output x, 
     else if (!cut) put(&w, "the gradient is stopped on the way");
     else if (dfi_is_stop(p, cut->in[slot])) put(&w, "`%s` is in stop_gradients", dfi_node_name(cut->in[slot].node));
     else if (stopping_loop(cut))
-      put(&w, "on the way stands the while_loop `%s` at %s, which was built with back_prop = false",
+      put(&w, "on the way is the while_loop `%s` at %s, which was built with back_prop = false",
           stopping_loop(cut)->name, *stopping_loop(cut)->where ? stopping_loop(cut)->where : "a line not known");
     else if (!dfi_differentiable(cut->in[slot]))
-      put(&w, "on the way stands `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
+      put(&w, "on the way is `%s` (%s) at %s, whose dtype is %s", dfi_node_name(cut->in[slot].node),
           dfi_grad_op_type(cut->in[slot].node), dfi_line_of(cut->in[slot].node),
           df_dtype_name(dfi_gradient_dtype(cut->in[slot])));
-    else put(&w, "on the way stands `%s` (%s) at %s, %s", dfi_node_name(cut), dfi_grad_op_type(cut), dfi_line_of(cut),
+    else put(&w, "on the way is `%s` (%s) at %s, %s", dfi_node_name(cut), dfi_grad_op_type(cut), dfi_line_of(cut),
              dfi_has_trait(cut, DFO_STOPS) ? "which stops it" : "whose gradient is zero everywhere");
     for (int32_t i = 0; i < length / 2; i++) {
       df_node *t = way[i];

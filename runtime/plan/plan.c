@@ -109,7 +109,7 @@ static int32_t check_call(maker *m, df_node *n, const struct function *f) {
 static int32_t check_frame(maker *m, df_node *n) {
   const struct function *f = dfi_plan_function_of(m, n);
   if (f && f->scope >= 0 && f->scope == m->mark[n->id].scope) return DF_OK;
-  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) stands outside of the function `%s`",
+  return dfi_fail(m->err, DF_INVALID_ARGUMENT, n->where, "`%s` (%s) is outside of the function `%s`",
                   dfi_node_name(n), op_of(n)->type, attr_of(n, "function")->s);
 }
 

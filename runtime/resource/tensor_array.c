@@ -41,7 +41,7 @@ int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state,
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                     "%s: %s was read before and cleared (clear_after_read = false would keep it)", title, at);
   if (state == DFI_SLOT_LET_GO)
-    return dfi_fail(err, DF_INTERNAL, NULL, "%s: %s was let go and has not been computed again", title, at);
+    return dfi_fail(err, DF_INTERNAL, NULL, "%s: %s was freed and has not been recomputed", title, at);
   if (a->accumulates)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                     "%s: nothing came to %s, and the shape of its zeros is not known", title, at);

@@ -223,7 +223,7 @@ describe('checkpoints', function()
     assert.equal('model.safetensors\n', shell('ls -A ' .. folder))
   end)
 
-  it("say so where a session stands first, as in TensorFlow's Python, or the step by place", function()
+  it("say so where a session comes first, as in TensorFlow's Python, or the step by place", function()
     local s = df.Session()
     assert.matches("saver:save('m', {session = s, step = n})", message_of(function() df.train.Saver():save(s, 'm', 10) end), 1, true)
     assert.matches("saver:restore('m', {session = s})", message_of(function() df.train.Saver():restore(s, 'm') end), 1, true)

@@ -116,7 +116,7 @@ describe('training in half precision', function()
 end)
 
 describe('the step counter', function()
-  it('may stand second, as in TensorFlow', function()
+  it('may come second, as in TensorFlow', function()
     local w, loss = bowl()
     local at, o = df.Variable(0, { dtype = 'int64', trainable = false }), df.train.SGD(0.1)
     df.run(o:minimize(loss, at))

@@ -87,9 +87,8 @@ local function aside(line, lesson, say)
   local word = line:match '^%s*(.-)%s*$'
   if word == 'help' or word == '?' then
     say('Type Lua, as at the prompt: names of the lesson are there, and you may make others. What you type is '
-        .. 'checked; a statement or a print '
-        .. 'is not. code shows the lesson again, ?name tells of an op (?matmul), skip shows one way and goes on, q '
-           .. 'leaves.')
+        .. 'checked; a statement or a print is not. code shows the lesson again, ?name shows the help of an op '
+        .. '(?matmul), skip shows one way and goes on, q leaves.')
   elseif word == 'code' then
     say('    ' .. lesson.code:gsub('\n', '\n    '))
   elseif word:find '^%?%??[%a_][%w_.:]*$' then

@@ -122,7 +122,7 @@ static size_t advice(const holders *h, char *text, size_t bytes) {
   }
   const struct { int64_t bytes; const char *how, *rest; } way[] = {
     { swap, "save = 'swap' would move up to ", " of it to the host" },
-    { recompute, "save = 'recompute' would let go about ", "" },
+    { recompute, "save = 'recompute' would free about ", "" },
     { h->ahead, "a smaller parallel_iterations up to ", "" },
   };
   size_t at = 0;

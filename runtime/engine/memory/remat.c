@@ -486,7 +486,7 @@ void dfi_remat_want(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
   if (segment >= s->ncheckpoints || s->checkpoint[segment].missing > 0) return;       /* the loop has not come so far */
   if (x->team && s->frame && s->frame->first < begin_of(segment + 1)) return;  /* what others send may not have come */
   if (s->last == segment) {
-    dfi_exec_fail(x, c->record, c->node, DF_INTERNAL, "the value was let go, and computing it again did not give it");
+    dfi_exec_fail(x, c->record, c->node, DF_INTERNAL, "the value was freed, and recomputing it did not produce it");
     return;
   }
   run_again(x, s, segment, c);

@@ -42,7 +42,7 @@ dfi_save_policy *dfi_save_policy_entry(dfi_save_policies *l, const dfi_tensor_ar
 }
 
 void dfi_save_policy_wanted(const dfi_exec *x, dfi_save_policy *h, dfi_save policy, bool can) {
-  const char *cannot = policy == DFI_SAVE_RECOMPUTE ? why_not(x, h) : "it lies in the host's memory already";
+  const char *cannot = policy == DFI_SAVE_RECOMPUTE ? why_not(x, h) : "it is in the host's memory already";
   h->policy = can ? (uint8_t)policy : DFI_SAVE_KEEP;
   if (can) snprintf(h->why, sizeof h->why, "as the %s wants", policy == x->plan->devices->save ? "session" : "loop");
   else snprintf(h->why, sizeof h->why, "%s", cannot ? cannot : "it is small, or no iteration of a loop makes it");

@@ -636,9 +636,9 @@ int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error
   const int32_t at = w->exec ? atomic_load_explicit(&w->exec->at, memory_order_relaxed) : -1;
   const char *what = at >= 0 ? dfi_node_name(w->exec->plan->graph->node[at]) : NULL;
   if (!what)
-    return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: %s",
+    return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run has not paused yet: %s",
                     w->exec ? "it has just begun" : "its variables are initialised first");
-  return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run does not stand still yet: `%s` is being computed", what);
+  return dfi_fail(err, DF_DEADLINE_EXCEEDED, NULL, "the run has not paused yet: `%s` is being computed", what);
 }
 
 void dfi_watch_let_go(dfi_watch *w, bool mine) {

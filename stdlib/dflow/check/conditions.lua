@@ -8,7 +8,8 @@
 -- values that earlier inputs gave their names count, too. In whole scripts also steps that are built and never run:
 -- `v:assign(3)` as a statement outside of functions, `df.print(x)`, `q:enqueue(v)`; and names that nothing sets.
 -- Everywhere a list taken for several values, a function of df that is called with a colon, a list of layers that is
--- called, a number that a body counts on. It is a search in the syntax tree, not a proof: it says nothing where it is not sure.
+-- called, a number that a body counts on. It is a search in the syntax tree, not a proof: it says nothing where it is
+-- not sure.
 local parser = require 'dflow.autograph.parser'
 local flow = require 'dflow.autograph.flow'
 

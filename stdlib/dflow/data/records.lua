@@ -126,7 +126,7 @@ local function broken(text, ...) errors.raise('data_loss', 'the record is no tf.
 
 --- Calls fn(field, value) for each field of a message: numbers for varints, strings for what has a length.
 local function fields(bytes, fn)
-  if type(bytes) ~= 'string' then broken('a number stands where a message is expected') end
+  if type(bytes) ~= 'string' then broken('found a number where a message is expected') end
   wire.fields(bytes, 1, #bytes, broken, function(field, _, start, stop, v) fn(field, v or bytes:sub(start, stop)) end)
 end
 

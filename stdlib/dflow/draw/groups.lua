@@ -2,9 +2,9 @@
 -- closed, so that a picture of a thousand nodes has some forty.
 --
 -- A layer's call and an optimizer's step note which nodes they built (graph.grouped), and in the box of the gradients
--- each layer has a box for its own; any other node belongs to the name scope that its name begins with. A closed box is one item of the box around it, with the edges of all that is in
--- it: {kind = 'op', closed = the box, op = its title, count = how many nodes, members = which}. Closed boxes beside
--- each other that are made alike are one, `LSTMCell × 3`.
+-- each layer has a box for its own; any other node belongs to the name scope that its name begins with. A closed box is
+-- one item of the box around it, with the edges of all that is in it: {kind = 'op', closed = the box, op = its title,
+-- count = how many nodes, members = which}. Equal closed boxes beside each other are one, `LSTMCell × 3`.
 local registry = require 'dflow.front.registry'
 
 local M = {}

@@ -103,10 +103,10 @@ local entries = {
     'every row has the same length; shorter ones are filled up, with zeros for example' },
   { '^Squeeze: ', 'only dimensions of 1 can be squeezed; df.squeeze(x) takes all of them' },
   { '^random_%w+: %d numbers were given; the shape is one list: write {0, 1}',
-    'the shape stands first: df.random_uniform({2}, {min = 0, max = 1})' },
+    'the shape comes first: df.random_uniform({2}, {min = 0, max = 1})' },
   { '^Slice: %w+ is %w+%[%]: expected a vector',
     'begin and size are lists, a number for each axis: x:slice({1, 0}, {2, 3})' },
-  { '^Fill: value is .-: expected a scalar', 'the shape stands first: df.fill({2}, 0)' },
+  { '^Fill: value is .-: expected a scalar', 'the shape comes first: df.fill({2}, 0)' },
   { '^Fill: dims%[%d+%] is %-1', 'a size that is known when the graph runs only is df.dim(x, 0), or df.shape(x)' },
   { 'x%[i%] of a scalar: gradients', 'gradients of one x is one Output, of {x, y} a list' },
   { 'labels%[%d+%] is %-?%d+: expected a class from 0',
@@ -118,16 +118,16 @@ local entries = {
   { 'index %-%d+ is not in %[0, %d+%)', 'indices count from 0; x[{i}] counts a negative one from the end' },
   { 'is not in %[0, %d+%)', 'indices count from 0' },
   { '^OneHot: depth is .-: expected a scalar',
-    'the indices stand first, then how many there are: df.one_hot({0, 2}, 3)' },
-  { '^concat takes a list of values, not the number', 'the list stands first, then the axis: df.concat({a, b}, 0)' },
+    'the indices come first, then how many there are: df.one_hot({0, 2}, 3)' },
+  { '^concat takes a list of values, not the number', 'the list comes first, then the axis: df.concat({a, b}, 0)' },
   { "^Variable has no option '1'",
-    "the value stands first, then options by name: df.Variable(df.zeros{2}, {name = 'w'})" },
+    "the value comes first, then options by name: df.Variable(df.zeros{2}, {name = 'w'})" },
   { '^S%w*SoftmaxCrossEntropyWithLogits: input 0 %(features%) is int', function(text)
     return text and text:find('%f[%w]fit%f[%W]')
     and "fit calls its loss as loss(labels, predictions): {loss = 'sparse_softmax_cross_entropy'}" or nil
   end },
   { '^S%w*SoftmaxCrossEntropyWithLogits: input 0 %(features%) is int',
-    'logits stand first, labels second: df.sparse_softmax_cross_entropy_with_logits(logits, labels)' },
+    'logits come first, labels second: df.sparse_softmax_cross_entropy_with_logits(logits, labels)' },
   -- dtypes
   { 'condition is %w+%S*, bool is expected', 'a comparison makes a bool: x:gt(0), x:ne(0)' },
   { 'number [%d.]+ is no value of dtype bool', 'a comparison makes a bool: i:lt(10)' },
@@ -153,7 +153,7 @@ local entries = {
   { 'feed: the number .- for .- cannot be held', "feed a whole number, or make it df.placeholder('float32', shape)" },
   { "a dtype is a string such as 'float32', not", function(text)
     if not text then return nil end
-    return text:find('%f[%w]cast%f[%W]') and "the value stands first: df.cast(x, 'float32')"
+    return text:find('%f[%w]cast%f[%W]') and "the value comes first: df.cast(x, 'float32')"
       or text:find('%f[%w]constant%f[%W]') and "value, dtype, shape: df.constant(1, 'float32', {2, 3})"
       or text:find('%f[%w]tensor%f[%W]') and "value, dtype, shape: df.tensor({1, 2}, 'float32')" or nil
   end },
@@ -172,7 +172,7 @@ local entries = {
     'it is in effect while that runs: s:as_default(function() … end); without, s:run(y) runs in s' },
   { '^map_fn: its options are a table, not [OTV]%a',
     'what is gone through together is one list: df.map_fn(function(a, b) return a * b end, {x, y})' },
-  { '^Variable: a table with names was given', 'what it begins with stands first: df.Variable(df.zeros{2, 1})' },
+  { '^Variable: a table with names was given', 'what it begins with comes first: df.Variable(df.zeros{2, 1})' },
   { 'a table with names was given where an Output is expected',
     'one of its values is meant, by its name: state.h of an LSTM, for example' },
   { 'gradients: xs holds Layer', 'the variables of a layer are layer:parameters()' },
@@ -218,7 +218,7 @@ local entries = {
   { '^variable_scope takes a function',
     "what is built in it is called after it: df.variable_scope('layer1', function() … end)" },
   { '^write: a path is expected, not',
-    "the path stands first: df.save_npy('x.npy', t), df.save_npz('all.npz', {x = t})" },
+    "the path comes first: df.save_npy('x.npy', t), df.save_npz('all.npz', {x = t})" },
   { "; the variables? '", nil },      -- that is what is wrong
   { "run: feeds is a table {%[x%] = value}, not Session", 's:run(x, feeds) runs in the session s' },
   { "run has no option 'session'", 's:run(x, feeds) runs in the session s' },
@@ -237,7 +237,7 @@ local entries = {
     'options go with functions, not with operators: df.add(x, y, {name = …})' },
   { 'Queue: the dtypes are missing', "as in df.FIFOQueue(10, {'float32'})" },
   { '^func takes a Lua function as its third argument', function() return "the call is df.func(name, {'float32'}, "
-      .. "function(x) … end): dtypes of the inputs stand second" end },
+      .. "function(x) … end): dtypes of the inputs come second" end },
   { '^scan: the function returns %w+ where the accumulator is a table',
     'the accumulator comes first, then the element: function(a, e); with a table of elems, e[1] and e[2]' },
   { '^dense: units is a whole number',
@@ -247,7 +247,7 @@ local entries = {
     "a whole number is expected there: math.floor(v) makes one in Lua, df.cast(x, 'int32') in the graph" },
   { 'a shape is a list of dimensions, not the number', function(text)
     return text and text:find('%f[%w]tensor%s*%(%s*[%d.-]')
-    and "the values are one list: df.tensor{1, 2, 3}; a shape stands third, df.tensor(0, 'float32', {2, 3})" or nil
+    and "the values are one list: df.tensor{1, 2, 3}; a shape comes third, df.tensor(0, 'float32', {2, 3})" or nil
   end },
   { '^([%w_]+): [%a_][%w_, ]* is missing', function(text, op)
     if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%.?%w*%s*%.%s*' .. op) then
@@ -271,16 +271,16 @@ local entries = {
   { '^([%w_]+) takes %d+ inputs? and %d+ options?', function(_, op) return usage(op) end },
   { '([%w_]+) takes a function first', function(_, op)
     if op == 'foldl' or op == 'foldr' or op == 'scan' then
-      return ('the function stands first: df.%s(function(a, row) return … end, rows, initial)'):format(op)
+      return ('the function comes first: df.%s(function(a, row) return … end, rows, initial)'):format(op)
     end
-    return op ~= 'lua_func' and 'the function stands first: df.map_fn(function(row) return … end, rows)' or usage(op)
+    return op ~= 'lua_func' and 'the function comes first: df.map_fn(function(row) return … end, rows)' or usage(op)
   end },
   { '^func takes a name', "as in df.func('square', {'float32'}, function(x) return x * x end)" },
-  { "^case has no option 'default'", 'it stands among the cases: df.case{{p, f}, {q, g}, default = h}' },
+  { "^case has no option 'default'", 'it is one of the cases: df.case{{p, f}, {q, g}, default = h}' },
   { '^lua_func: its third argument', "as in df.lua_func(function(x) return x + 1 end, {x}, {'float32'})" },
   { ': its state is missing', nil },
   { '^restore: .- does not fit',
-    'was it saved by another model? {partial = true} takes what fits, {map = …} tells other names' },
+    'was it saved by another model? {partial = true} takes what fits, {map = …} gives other names' },
   { 'waits for %d+ elements? from queue',
     'a queue gives what was put into it: df.run(q:enqueue(v)) before, or at the same time' },
   { 'waits for room for %d+ elements? in queue',
@@ -296,13 +296,14 @@ local entries = {
   { '^Dense: its options are a table, not the number',
     'df.nn.Dense(units): the width of the input is taken from the input' },
   { '^get_variable: its options are a table', "as in df.get_variable('w', {3, 2}, {initializer = df.zeros{3, 2}})" },
-  { '^Variable: its options are a table', "the value stands first: df.Variable(value, {name = 'w'})" },
+  { '^Variable: its options are a table', "the value comes first: df.Variable(value, {name = 'w'})" },
   { '^fit: its options are a table', 'as in df.train.fit(model, {x, y}, {epochs = 10})' },
-  { 'dynamic_rnn: the cell is', 'the cell stands first: df.rnn.dynamic_rnn(cell, x)' },
+  { 'dynamic_rnn: the cell is', 'the cell comes first: df.rnn.dynamic_rnn(cell, x)' },
   { 'dynamic_rnn: x is .-, %[batch, time', 'df.expand_dims(x, 0) makes one sequence a batch of one' },
   { 'there are no trainable variables', 'what is trained is a df.Variable, or a layer that has been called' },
   { 'takes a loss, an Output, not', 'as in optimizer:minimize(loss)' },
-  { 'device takes a function as its last', "what is built in it lies there: df.device('gpu:0', function() … end)" },
+  { 'device takes a function as its last',
+    "what the function builds is placed there: df.device('gpu:0', function() … end)" },
   { '^Conv3D%w* needs the attribute strides',
     "as in df.conv3d(x, filter, 1, 'SAME'); df.nn.Conv3D(filters, size) is a layer" },
   { '^Conv%w+ needs the attribute strides',
@@ -324,7 +325,7 @@ local entries = {
   { '^Saver:save: its options are a table, not the number', 'as in saver:save(path, {step = n})' },
   { '^([%w_.]+): its options are a table, not', function(_, name) return usage(name) end },
   { '^(%u%w+): units is a whole number from 1 up', function(_, layer)
-    return ('the count stands first, by itself: df.%s.%s(64)'):format(layer:find('Cell$') and 'rnn' or 'nn', layer)
+    return ('the count comes first, by itself: df.%s.%s(64)'):format(layer:find('Cell$') and 'rnn' or 'nn', layer)
   end },
   { "^GradientDescentOptimizer has no option 'momentum'", 'that is df.train.Momentum(0.1, 0.9)' },
   { "Optimizer has no option 'l[re]", 'the learning rate comes first, by itself: df.train.Adam(1e-3)' },
@@ -358,10 +359,10 @@ local entries = {
     and ('a string names a node of the graph; what the variable %s holds is df.run(%s)'):format(name, name) or nil
   end },
   { '^([%w_]+): elems .- is a scalar', function(_, name)
-    return name ~= 'map_fn' and ('what it goes over stands second, what it begins with third: df.%s(fn, elems, init)')
+    return name ~= 'map_fn' and ('what it goes over comes second, what it begins with third: df.%s(fn, elems, init)')
       :format(name) or nil
   end },
-  { '^([%w_]+): the labels are .-, the predictions', 'the labels stand first: df.nn.%s(labels, predictions)' },
+  { '^([%w_]+): the labels are .-, the predictions', 'the labels come first: df.nn.%s(labels, predictions)' },
   { 'there is nothing to fetch', function(text)
     local name = text and text:match('[.:]run%s*%(%s*([%a_][%w_]*)%s*[,)]')
     if name and name ~= 'init' and name ~= 'nil' then return ("the variable '%s' is nil"):format(name) end

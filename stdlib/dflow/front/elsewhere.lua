@@ -53,7 +53,7 @@ local names = {
   f = 'a text with values is ("%d of %d"):format(i, n)', items = 'for key, v in pairs(t) do … end', input = 'io.read()',
   open = 'io.open(path)', isinstance = 'type(x)', join = 'table.concat(list, ", ")', console = 'print(x)',
   log = 'print(x), or math.log(x); of an Output df.log(x)',
-  help = 'at the prompt ?name tells of an op, ?x of a value, :help of the prompt',
+  help = 'at the prompt ?name shows the help of an op, ?x of a value, :help of the prompt',
     push = 't[#t + 1] = v, or table.insert(t, v)',
 }
 

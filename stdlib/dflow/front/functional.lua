@@ -492,8 +492,7 @@ local function check_order(y, x, what)
     return false
   end
   if needs(x, from.node) and not needs(from, x.node) then
-    errors.bad('%s(y, x): y, %s, does not depend on x, %s, but x on y: they stand the wrong way round', what, y.name,
-               x.name)
+    errors.bad('%s(y, x): y, %s, does not depend on x, %s, but x depends on y: swap them', what, y.name, x.name)
   end
 end
 

@@ -294,7 +294,7 @@ function M.note_growth(g, session)
   if grows.looks < PATIENCE then return end
   told[g] = true
   core.session_told_growth(session)
-  errors.warn(('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which '
+  errors.warn(('the graph has grown by %d operations in %d runs: what is built here is built again for each run, which '
                .. 'makes each slower; '
     .. 'build it once, before the loop, and run that'):format(size - grows.since, LOOK * PATIENCE), where)
 end

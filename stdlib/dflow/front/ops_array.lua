@@ -106,7 +106,7 @@ def('concat', { 'values', 'axis' }, {}, function(o)
   end
   if type(o.axis) == 'table' and not errors.is_data(values) and (convert.typed(o.axis) or 3) ~= 3
   and convert.typed(o.axis) ~= 9 then
-    errors.bad('concat: the values are one list, and the axis stands after it: df.concat({a, b}, 0)')
+    errors.bad('concat: the values are one list, and the axis comes after it: df.concat({a, b}, 0)')
   end
   if not errors.is_data(values) then values = { values } end
   if #values == 0 then errors.bad('concat: the list is empty') end
@@ -371,7 +371,7 @@ def('where', { 'condition', 'x', 'y' }, {}, function(o)
   local g = convert.graph_of(o.condition) or convert.graph_of(o.x) or convert.graph_of(o.y)
   local c = to_output(o.condition, dtypes.BOOL, g, 'where')
   if graph.dtype(c) ~= dtypes.BOOL then
-    errors.bad('where: the condition is %s, bool is expected: it stands first, df.where(p, x, y)',
+    errors.bad('where: the condition is %s, bool is expected: it comes first, df.where(p, x, y)',
                tensor.shape_text(c.dtype, c.shape))
   end
   local d = typed(o.x) or typed(o.y)

@@ -51,9 +51,9 @@ local checked = functions.placeholder
 --- df.placeholder(dtype, shape?, name?). Said in another order, or the shape as numbers, it says how.
 function functions.placeholder(dtype, shape, name)
   if (type(dtype) == 'table' or type(dtype) == 'number') and (type(shape) == 'string' or shape == nil) then
-    errors.bad("placeholder: the dtype stands first, then the shape: df.placeholder('%s', {…})", shape or 'float32')
+    errors.bad("placeholder: the dtype comes first, then the shape: df.placeholder('%s', {…})", shape or 'float32')
   elseif type(dtype) == 'number' and type(shape) == 'number' then
-    errors.bad("placeholder: the dtype stands first, then the shape, one list: df.placeholder('float32', {%s, %s})",
+    errors.bad("placeholder: the dtype comes first, then the shape, one list: df.placeholder('float32', {%s, %s})",
                tostring(dtype), tostring(shape))
   elseif type(shape) == 'number' and type(name) == 'number' then
     errors.bad("placeholder: the shape is one list: df.placeholder('float32', {%s, %s})", tostring(shape),

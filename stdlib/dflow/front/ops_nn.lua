@@ -146,7 +146,7 @@ end)
 def('clip_by_value', { 'x', 'min', 'max' }, {}, function(o)
   required('clip_by_value', o, 'x', 'min', 'max')
   if type(o.x) == 'number' and type(o.min) == 'number' and typed(o.max) and graph.rank(to_output(o.max)) ~= 0 then
-    errors.bad('clip_by_value: what is clipped stands first: df.clip_by_value(x, %s, %s)', tostring(o.x),
+    errors.bad('clip_by_value: what is clipped comes first: df.clip_by_value(x, %s, %s)', tostring(o.x),
                tostring(o.min))
   end
   local x = to_output(o.x, nil, nil, 'clip_by_value')

@@ -59,7 +59,7 @@ function M.new(dtype, size, opts)
   opts = errors.options(opts, 'TensorArray', { 'dynamic_size', 'element_shape', 'clear_after_read', 'name' })
   if dtype == nil then errors.bad('TensorArray: the dtype is missing') end
   if (size == nil or type(size) == 'string') and type(dtype) ~= 'string' then
-    errors.bad("TensorArray: the dtype stands first, then the size: TensorArray('float32', 3)")
+    errors.bad("TensorArray: the dtype comes first, then the size: TensorArray('float32', 3)")
   end
   if size == nil then errors.bad("TensorArray: the size is missing, as in TensorArray('float32', 3)") end
   local d = dtypes.of(dtype)

@@ -67,8 +67,8 @@ local function width_of_names(plot)
   return 15 + most
 end
 
---- Where no places are taken, or the fewest: in a corner, or at an edge between two; of alike ones the first of the list.
--- The third result is how many are.
+--- The position with the fewest taken places: a corner, or between two at an edge; of equal ones the first. The third
+-- result is the number of taken places.
 local function emptiest(box, w, h, taken, zero)
   local left, right, top, bottom = box.x + 6, box.x + box.w - w - 4, box.y + 4, box.y + box.h - h - 4
   local across, up = (left + right) / 2, (top + bottom) / 2

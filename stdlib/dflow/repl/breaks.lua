@@ -41,7 +41,7 @@ local function check(spec, text)
     error((":break line n: n is a number from 1 up, or file:n, not '%s'"):format(tostring(line)), 0)
   end
   if op and op:find('@', 1, true) then
-    error((":break: '%s' is no place; a node and an iteration stand apart: Mul while:6"):format(text), 0)
+    error((":break: '%s' is no place; write a blank between node and iteration: Mul while:6"):format(text), 0)
   end
 end
 

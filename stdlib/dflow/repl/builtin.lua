@@ -278,7 +278,7 @@ end
 switch('numbers', "the prompt has the input's number, as In[n] and Out[n] do",
        function() return values.options.numbers end,
   function(on) values.options.numbers = on end)
-switch('suggest', 'the rest of an input of before stands grey behind what is typed; Right or End takes it',
+switch('suggest', 'shows the rest of an earlier input in grey behind what is typed; Right or End takes it',
        function() return values.options.suggest end,
   function(on) values.options.suggest = on end)
 settings.marks = { 'prompts and places of files are marked for the terminal: auto, on or off',
@@ -372,7 +372,7 @@ local function begun(list, word)
   return found
 end
 
---- Takes `as form` and `at stage` off the end of a line; a form may stand first, too.
+--- Takes `as form` and `at stage` off the end of a line; a form may come first, too.
 local function graph_words(rest)
   local form, stage
   while true do
@@ -472,7 +472,7 @@ command('placement', function(rest, say)
     say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s')
       :format(p.node, p.op, p.device, p.why))
   end
-  if list.one_owner then say('one owner turns all of it: ' .. list.one_owner) end
+  if list.one_owner then say('one owner runs all of it: ' .. list.one_owner) end
   local on = {}
   for device, owner in pairs(list.owners or {}) do on[#on + 1] = ('%s by owner %d'):format(device, owner) end
   table.sort(on)

@@ -89,11 +89,11 @@ function M.value(name, v, line_of)
   local more = own[name] and '\n' .. help.wrap(own[name], '  ') or ''
   if type(v) == 'function' then return parameters(name, v) .. '  ' .. values.brief(v) .. more end
   if kind == 'output' or kind == 'operation' then
-    return ('%s: an %s\n%s\n  ?%s tells what one can do with it')
+    return ('%s: an %s\n%s\n  ?%s lists its fields and methods')
       :format(name, type_name, M.node(v.graph, v.node, line_of), type_name)
   end
   local line = ('%s: %s'):format(name, values.brief(v)) .. more
-  if type_name then line = line .. ('\n  a %s; ?%s tells what one can do with it'):format(type_name, type_name) end
+  if type_name then line = line .. ('\n  a %s; ?%s lists its fields and methods'):format(type_name, type_name) end
   return line
 end
 

@@ -10,10 +10,10 @@ local function told(loop, code)
   local text = df.default_session():native{ loop = loop ~= '' and loop or nil, code = code }
   if text ~= '' then return (text:gsub('\n$', '')) end
   if loop ~= '' then
-    error(code and ('no loop `%s` was compiled; :explain tells why'):format(loop)
+    error(code and ('no loop `%s` was compiled; :explain says why'):format(loop)
           or ('no loop `%s` has run in this session'):format(loop), 0)
   end
-  return code and 'no loop was compiled; :explain tells why' or 'no loop has run in this session'
+  return code and 'no loop was compiled; :explain says why' or 'no loop has run in this session'
 end
 
 --- What the text is an expression of; nil for what is none, as the name of a loop.

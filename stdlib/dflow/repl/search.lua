@@ -1,4 +1,4 @@
---- Ctrl-R: inputs of before by some of their letters, in their order; words in any. What fits best stands first, of
+--- Ctrl-R: inputs of before by some of their letters, in their order; words in any. What fits best comes first, of
 -- equals the latest.
 local M = {}
 

@@ -138,7 +138,7 @@ end
 --- Says so where TensorFlow 1's order is written, saver:save(sess, path, step).
 local function as_in_python(prefix, opts, step, what)
   if getmetatable(prefix) == session_of_runs and type(opts) == 'string' then
-    errors.bad("%s: the path stands first: saver:%s('%s', {session = s%s})", what, what:match '%w+$', opts, step ~= nil
+    errors.bad("%s: the path comes first: saver:%s('%s', {session = s%s})", what, what:match '%w+$', opts, step ~= nil
                and ', step = n' or '')
   end
 end
