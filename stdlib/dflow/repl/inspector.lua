@@ -34,9 +34,8 @@ end
 local function current()
   local h = M.in_progress()
   if h then return h end
-  error('no run is in progress: :step x begins one of x and holds it, df.start(x, feeds, {paused = true}) one with '
-        .. 'feeds;\n'
-    .. 'Ctrl-C holds up one that runs', 0)
+  error('no run is in progress: :step x starts a paused run of x, df.start(x, feeds, {paused = true}) one with feeds; '
+    .. 'Ctrl-C pauses a run', 0)
 end
 
 --- The same without an error: nil when there is none.
@@ -428,7 +427,9 @@ local function go_on(h, say)
   cursor[h] = 0
   if h == M.front then return true end          -- what waits for the run lets it go on
   h:resume()
-  if not holding(next_event, h) then return say('it goes on; :frames shows it, :pause holds it up') end
+  if not holding(next_event, h) then
+    return say('the run continues in the background; :frames shows it, :pause pauses it')
+  end
   local stop = h:settle(0)
   if stop then breaks.stopped(h, stop) end
   show_stop(stop, say, h)
@@ -457,7 +458,7 @@ end, 'cancel - cancels the run; each variable is unchanged or fully assigned')
 local function begin_held(x, say)
   local h = runs.start(x, nil, { paused = true, values = true })
   M.current, M.attached = h, h
-  say('a run of its own; :step goes on, :frames and :why look, :continue lets it go')
+  say('a new run; :step runs the next token, :frames and :why inspect it, :continue resumes it')
   return h
 end
 
