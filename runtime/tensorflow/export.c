@@ -102,7 +102,7 @@ static void need_around(dfi_export *e, df_node *n) {
     need(e, c->cond->pred.node);
     need(e, c->pivot);
     if (c->cond->branch[!c->side]) need(e, c->cond->branch[!c->side]->pivot);
-  } else if (c->kind != DFI_TOP) need_loop(e, c->loop, n);
+  } else if (c->loop) need_loop(e, c->loop, n);
 }
 
 static void need_all(dfi_export *e) {
@@ -234,10 +234,16 @@ static int32_t refuse_all(dfi_export *e) {
                   e->nrefused, e->nrefused == 1 ? "" : "s", text);
 }
 
+static bool is_in_function(const df_context *c) {
+  while (c && c->kind != DFI_CALLED) c = c->parent;
+  return c != NULL;
+}
+
 /* Is the node one of those that the whole graph has? A primitive that is not there for a result of its cond or loop
- * comes with what needs it. */
+ * comes with what needs it; a function's body is the call's, which TensorFlow's graphs have no op for. */
 static bool is_whole(const df_node *n) {
   df_flow flow = dfi_op_info_at(n->op)->op->flow;
+  if (is_in_function(n->context)) return false;
   return !is_primitive(n) || ((flow == DF_MERGE || flow == DF_EXIT) && n->nin && n->in[0].node);
 }
 

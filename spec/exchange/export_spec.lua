@@ -435,6 +435,23 @@ describe('export_graph_def', function()
     assert.matches('export_spec.lua:%d+', err.message)
   end)
 
+  it('names the calls of functions and nothing of their bodies, whether outputs are named or not', function()
+    local x = df.placeholder('float32', {})
+    local f = df.func('f', { 'float32' }, function(v)
+      local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, a)
+        return i + 1, df.cond(v:gt(a), function() return a * v end, function() return a end)
+      end, { df.int32(0), v })
+      return y
+    end)
+    local y = f(x)
+    local slope = df.gradients(y, x)
+    for _, opts in ipairs{ {}, { outputs = { y } }, { outputs = { slope } } } do
+      local said = support.message_of(df.export_graph_def, folder .. '/no.pb', opts)
+      assert.matches('FunctionCall `FunctionCall` %([^)]*export_spec.lua:%d+%)', said)
+      assert.is_nil(said:find('FunctionArg', 1, true))
+    end
+  end)
+
   it('refuses what it numbers the rows of where their number is not known, and writes it for no rows', function()
     local x, at = df.placeholder('float32', { -1 }, 'x'), df.placeholder('int32', { -1 }, 'at')
     for _, y in ipairs{ df.dynamic_stitch({ at }, { x }), df.dynamic_stitch({ df.int32{ 0 }, at }, { df.slice(x, { 0 }, { 1 }), x }) } do
