@@ -63,7 +63,7 @@ command('grad', function(rest, say)
   end
   for i, g in ipairs(df.gradients(y, xs, { unconnected = 'zero' })) do
     say(('by %s: %s'):format(xs[i].name, tostring(g)))
-    local ok, v = pcall(df.run, g, nil, { tensors = true })
+    local ok, v = pcall(df.run, g)
     if ok then say('  ' .. values.text(v):gsub('\n', '\n  ')) end
   end
 end, [[grad x [by a, b] - builds and shows the gradient of x
