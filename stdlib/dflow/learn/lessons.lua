@@ -210,7 +210,7 @@ g = gradients(y, x)]],
     answer = function(e) return df.run(e.g) end,
     why = '3x^2 is 12. The backward loop adds one term in each of its three trips: in each, y * x is differentiated '
           .. 'by x.',
-    picture = function(e) return df.draw(e.g, { as = 'tree', depth = 2 }) end,
+    picture = function(e) return df.draw(e.g, { as = 'tree', source = false, around = 'gradients/while/Mul_1' }) end,
     exercises = {
       { 'How many iterations does a run of g count, forward and backward? '
         .. '(df.start(g), h:wait(), h:stats().iterations)',
