@@ -276,3 +276,55 @@ describe('larger tensors in native code', function()
     end
   end)
 end)
+
+describe('loops over tensors of 2^4 to 2^22 elements', function()
+  local bodies = {
+    ['a choice and a product'] = function(x) return df.where(x:gt(0.5), x * 0.5, x + 0.25) end,
+    ['a sum'] = function(x) return x * 0.5 + df.reduce_sum(x) * 1e-9 end,
+    ['a roll'] = function(x) return df.roll(x, df.int32(1), df.int32(0)) * 0.5 end,
+    ['a shift'] = function(x, _, n) return df.concat({ x:slice({ 1 }, { n - 1 }), x:slice({ 0 }, { 1 }) }, 0) end,
+    ['picked elements'] = function(x, at) return df.gather(x, at) * 0.5 end,
+    ['exponentials'] = function(x) return df.exp(-x) end,
+  }
+  --- Processor time of an element: the least of several runs of each fetch, turn about.
+  local function measured(s, fetches, elements)
+    local best = {}
+    for _ = 1, 8 do
+      for k, y in ipairs(fetches) do
+        local begun = os.clock()
+        s:run(y)
+        best[k] = math.min(best[k] or math.huge, (os.clock() - begun) / elements[k])
+      end
+    end
+    return best
+  end
+
+  it('spend at no size more on an element than at a smaller one, or than the ops take outside of a loop', function()
+    local STEP = 1.3
+    for name, body in pairs(bodies) do
+      df.reset()
+      local s = df.Session{ engine = 'native', threads = 1 }
+      local least = 0
+      for power = 4, 22, 2 do
+        local n = math.floor(2 ^ power)
+        local trips, times = math.max(2, math.floor(2 ^ 19 / n)), math.max(1, math.min(16, math.floor(2 ^ 14 / n)))
+        local x, at = df.Variable(df.fill({ n }, 0.75)), df.Variable((df.range(n) * 7 + 3) % n)
+        local _, y = df.while_loop(function(i) return i:lt(trips) end, function(i, v) return i + 1, body(v, at, n) end, { df.int32(0), x })
+        local straight = x
+        for _ = 1, times do straight = body(straight, at, n) end
+        local fetches, elements = { y[0], straight[0] }, { n * trips, n * times }
+        for _ = 1, trips > 100 and 40 or 2 do for _, f in ipairs(fetches) do s:run(f) end end
+        local each = { math.huge, 0 }
+        for _ = 1, 12 do                                      -- the least goes down with more samples, and is never too low
+          local now = measured(s, fetches, elements)
+          each = { math.min(each[1], now[1]), math.max(each[2], now[2]) }
+          if each[1] <= STEP * math.max(least, each[2]) then break end
+        end
+        assert(each[1] <= STEP * math.max(least, each[2]), ('%s of 2^%d elements: %.3f ns each, %.3f with fewer, %.3f outside of a loop')
+          :format(name, power, each[1] * 1e9, least * 1e9, each[2] * 1e9))
+        least = math.max(least, each[1])
+      end
+      s:close()
+    end
+  end)
+end)
