@@ -94,6 +94,23 @@ describe('small tensors in native code', function()
     compiled_and_same(out, { [x0] = x, [row] = { 1, -2, 0.5, 0 }, [column] = { { 3 }, { -1 }, { 0.1 } } })
   end)
 
+  it('are broadcast by whole pieces, and by parts of them', function()
+    for _, dims in ipairs{ { 3, 32, 16 }, { 2, 5, 48 }, { 64, 3, 1 }, { 7, 16, 3 }, { 1, 80, 32 } } do
+      local function made(...)
+        local n, s = 1, { ... }
+        for _, d in ipairs(s) do n = n * d end
+        return df.reshape(df.constant(df.tensor(numbers(n), 'float32')), s)
+      end
+      local a, b, c = dims[1], dims[2], dims[3]
+      local like = { made(c), made(b, c), made(a, b, 1), made(a, 1, 1), made(1, b, c), made(1, b, 1) }
+      local function body(i, x)
+        for k, y in ipairs(like) do x = k % 2 == 0 and df.where(x:gt(y), x * 0.5, y - x) or x * y + df.cast(i, 'float32') end
+        return i + 1, x
+      end
+      compiled_and_same({ df.while_loop(function(i) return i:lt(6) end, body, { df.int32(0), made(a, b, c) }) }, {})
+    end
+  end)
+
   it('change places, and come from constants and from conds', function()
     local x0 = df.placeholder('float32', { 6 })
     local fixed = df.float32{ 1, 2, 3, 4, 5, 6 }

@@ -87,6 +87,8 @@ bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
 typedef struct source {
   uint8_t   dtype;
   bool      number;              /* value is one; else it is where the elements lie */
+  dfk_meets how;                 /* of a broadcast one that is not laid out: whole pieces lie in each period */
+  int64_t   period;              /* 0: all elements are there */
   dfi_name  value;
 } source;
 
@@ -109,12 +111,13 @@ static dfi_name spread(dfi_writer *w, uint8_t dtype, dfi_name from, int64_t n, d
   return to;
 }
 
-/* Operand k of the node: a number, or all elements of the result. */
-static source source_of(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k) {
+/* Operand k of the node: a number, or all elements of the result; for what is written in pieces a piece of a broadcast
+   one may be found in it, too. */
+static source source_of(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k, bool in_pieces) {
   const dfi_shape *whole = w->look->loop[i].slot_shape[p->out];
   const dfi_operand o = operand_at(w->look, p, k);
   const dfi_shape *s = dfi_analyze_shape(w->look, i, o);
-  source r;
+  source r = { 0 };
   dfk_meets how;
   int64_t period;
   r.value = dfi_write_operand(w, i, o, &r.dtype);
@@ -124,6 +127,9 @@ static source source_of(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k
     const dfi_name v = dfi_temp(w);
     SAY(w, "  %s = load %s, ptr %s\n", v.s, dfi_type(r.dtype), r.value.s);
     r.value = v;
+  } else if (in_pieces && (how == DFK_ROWS || how == DFK_COLUMN) && period % LANES == 0) {
+    r.how = how;
+    r.period = period;
   } else if (how == DFK_ROWS || how == DFK_COLUMN)
     r.value = spread(w, r.dtype, r.value, dfi_shape_size(whole), how, period);
   return r;
@@ -131,15 +137,22 @@ static source source_of(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k
 
 /* w->lanes elements of an operand from `index` on. */
 static dfi_name lanes_of(dfi_writer *w, const source *s, const char *index) {
-  const dfi_name v = dfi_temp(w);
+  const dfi_name v = dfi_temp(w), at = s->period ? dfi_temp(w) : (dfi_name){ "" };
+  const bool column = s->period && s->how == DFK_COLUMN;
+  if (s->period) {
+    SAY(w, "  %s = %s i64 %s, %lld\n", at.s, column ? "udiv" : "urem", index, (long long)s->period);
+    index = at.s;
+  }
   const char *type = dfi_lanes(w, s->dtype);
-  if (!s->number) {
+  if (!s->number && !column) {
     SAY(w, "  %s = load %s, ptr %s, align %d\n", v.s, type, dfi_element_at(w, s->dtype, s->value.s, index).s,
         dfi_dtype_size[s->dtype]);
     return v;
   }
   const dfi_name first = dfi_temp(w);
-  SAY(w, "  %s = insertelement %s poison, %s %s, i64 0\n", first.s, type, dfi_type(s->dtype), s->value.s);
+  dfi_name one = s->value;
+  if (column) one = dfi_write_load(w, s->dtype, dfi_element_at(w, s->dtype, one.s, index).s);
+  SAY(w, "  %s = insertelement %s poison, %s %s, i64 0\n", first.s, type, dfi_type(s->dtype), one.s);
   SAY(w, "  %s = shufflevector %s %s, %s poison, <%d x i32> zeroinitializer\n", v.s, type, first.s, type, w->lanes);
   return v;
 }
@@ -263,7 +276,7 @@ static void write_group(dfi_writer *w, int32_t i, members g) {
     for (uint32_t k = 0; k < node[m]->nin; k++) {
       const int32_t by = member_at(g, l, operand_at(w->look, node[m], k));
       made[first[m] + (int32_t)k] = by < 0 ? by : place[by];
-      if (by < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k);
+      if (by < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k, true);
     }
   const pass a = { n, node, wanted, first, made, from, value, to };
   write_pieces(w, i, &a, dfi_shape_size(l->slot_shape[node[0]->out]));
@@ -332,11 +345,12 @@ void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   int32_t *made = dfi_xmalloc(sizeof *made * p->nin);
   dfi_name value, to;
   const pass one = { 1, &p, (bool[]){ true }, (int32_t[]){ 0 }, made, in, &value, &to };
+  const bool in_pieces = dfi_is_sum(p) || has_lanes(p);
   for (uint32_t k = 0; k < p->nin; k++) {
-    in[k] = source_of(w, i, p, k);
+    in[k] = source_of(w, i, p, k, in_pieces);
     made[k] = -1;
   }
-  if (dfi_is_sum(p) || has_lanes(p)) write_pieces(w, i, &one, n);
+  if (in_pieces) write_pieces(w, i, &one, n);
   else write_call(w, p, in, dfi_write_place(i, p->out).s, n);
   dfi_free(in);
   dfi_free(made);
