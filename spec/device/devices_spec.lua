@@ -205,6 +205,12 @@ describe('devices', function()
       assert.equal('invalid_argument', err.code)
       assert.matches(case[2], tostring(err))
     end
+    for text, bytes in pairs{ ['70000B'] = 70000, ['70 KB'] = 70 * 1024, ['2MB'] = 2 * 1024 ^ 2, ['1GB'] = 1024 ^ 3, [70000] = 70000 } do
+      local limited = df.Session{ devices = { 'cpu:0', { 'sim:1', memory = text } } }
+      limited:run(df.float32(1))
+      assert.equal(bytes, limited:stats().memory['sim:1'].limit)
+      limited:close()
+    end
     local s = df.Session{ devices = { 'cpu:0', { 'sim:1', memory = '64KB', bandwidth = '1GB/s', latency = '5us', speed = 2.5 } } }
     assert.equal(65536, s:stats().memory['sim:1'].limit)
   end)

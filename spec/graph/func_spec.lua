@@ -53,6 +53,20 @@ describe('a graph function', function()
     assert.are.equal(2, built)
   end)
 
+  it('has the shape of all results that need no call of itself, and of none where they differ', function()
+    for widths, shape in pairs{ [{ 2, 2 }] = { 2 }, [{ 2, 3 }] = { -1 } } do
+      local f, inner
+      f = df.func('f', { 'int32' }, function(n)
+        return df.case({ { n:lt(1), function() return df.zeros{ widths[1] } end }, { n:lt(2), function() return df.ones{ widths[2] } end },
+                         default = function() inner = f(n - 2) return inner end })
+      end, { returns = { 'float32' } })
+      local y = f(df.int32(5), { name = 'called' .. widths[2] })
+      assert.same({ shape, shape }, { y.shape, inner.shape })
+      assert.equal('called' .. widths[2], y.op.name)
+      assert.equal(widths[2], df.run(y).shape[1])
+    end
+  end)
+
   it('and another may call each other', function()
     local even, odd
     even = df.func('even', { 'int32' }, function(n)

@@ -25,6 +25,13 @@ describe('a Lua function as an op', function()
     assert.are.same({ 2 }, seen[5].shape)
   end)
 
+  it('gives several results one by one or in a list', function()
+    for _, fn in ipairs{ function(x) return x, x + 1 end, function(x) return { x, x + 1 } end } do
+      local a, b = df.lua_func(fn, { df.float32(2) }, { 'float32', 'float32' })
+      assert.same({ 2, 3 }, df.run{ a, b })
+    end
+  end)
+
   it('is called each time it runs, in loops and branches', function()
     local calls = {}
     local _, s = df.while_loop(function(i) return i:lt(5) end, function(i, s)

@@ -17,6 +17,7 @@ describe('a hash table', function()
       return sum
     end, function() return df.float32(0) end)
     assert.equal(2, df.run(y, { [p] = true }))
+    near(df.run(df.HashTable({ 7 }, df.constant{ 0.5 }, 0):lookup{ 7, 8 }), { 0.5, 0 })
     assert.same({ 4 }, t:lookup{ 'a', 'b', 'c', 'd' }.shape)
     assert.equal('string', t.key_dtype)
     assert.equal('HashTable: HashTable of string to int32[]', tostring(t))
