@@ -38,6 +38,10 @@ describe('the example', function()
     assert.is_truthy(out:match('100%s+10%.00000000%s+0%.050000000000%s+0%.050000000000'), out)
   end)
 
+  it('peers differentiates twice what TensorFlow, PyTorch and JAX hand on', function()
+    assert.equal(3, select(2, example('peers'):gsub('256, its gradient 1024, and that of the gradient 3584\n', '')))
+  end)
+
   it('collatz counts the flight of 27', function()
     local out = example('collatz')
     assert.is_truthy(out:match('\n +27 +111 steps  up to +9232'), out)
