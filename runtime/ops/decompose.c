@@ -504,7 +504,7 @@ static const df_op ops[] = {
     .derivative = "minus the transposed inverse times dy times the transposed inverse",
     .grad = grad_inverse,
     .expensive = true },
-  { .type = "MatrixDeterminant", .work = dfi_work_factors,
+  { .type = "MatrixDeterminant", .work = dfi_work_factors, .onnx = "Det",
     .lua = "matrix_determinant",
     .in = "input:T",
     .out = "output:T",

@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local support = require 'spec.support'
 local random_program = require 'spec.random_program'
+local near = support.near
 
 local python = os.getenv 'PYTHON'
 
@@ -369,6 +370,39 @@ case('the gradient of a loop', function(feed)
   local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, df.tanh(v) * v end, { df.int32(0), x })
   return { df.gradients(y, x) }
 end)
+--- What the function gives, its gradient by x and the gradient of that.
+local function twice(feed, value, fn)
+  local x = feed('float32', value)
+  local y = fn(x)
+  local dx = df.gradients(df.reduce_sum(y * y), x)
+  return { y, dx, df.gradients(df.reduce_sum(dx * dx), x) }
+end
+local rows = { { 0.5, -1 }, { 2, 0.25 }, { -0.75, 1.5 } }
+case('gradients of gradients through map_fn', function(feed)
+  return twice(feed, rows, function(x) return df.map_fn(function(r) return df.tanh(r) * df.reduce_sum(r) end, x) end)
+end)
+case('gradients of gradients through scan and foldl', function(feed)
+  return twice(feed, rows, function(x) return df.scan(function(a, r) return df.tanh(a + r) end, x) + df.foldl(function(a, r) return a * r + a end, x) end)
+end)
+case('gradients of gradients through an array that grows, of which one location is read twice', function(feed)
+  return twice(feed, 1.1, function(x)
+    local _, _, ta = df.while_loop(function(_, v) return v:lt(9) end, function(i, v, ta) return i + 1, v * 1.5, ta:write(i, v * v) end,
+                                   { df.int32(0), x, df.TensorArray('float32', 0, { dynamic_size = true }) })
+    return df.reduce_sum(ta:stack()) + ta:read(1) * ta:read(1)
+  end)
+end)
+case('the gradient of an array that each branch reads as it likes', function(feed)
+  local x, i = feed('float32', { 1, 2, 3 }), feed('int32', 2)
+  local ta = df.TensorArray('float32', 3):unstack(x)
+  local y = df.switch_case(i, { function() return ta:read(0) * 2 end, function() return df.reduce_sum(ta:gather{ 0, 0, 2 }) end,
+                                function() return ta:read(2) * ta:read(1) end })
+  return { y, df.gradients(y, x) }
+end)
+case('gradients of gradients of slices and of the greatest elements', function(feed)
+  return twice(feed, rows, function(x)
+    return df.top_k(x, 1):slice({ 0, 0 }, { 2, 1 }) * x:strided_slice({ 0, 1 }, { 3, -3 }, { 2, -1 }) + x[1][0] * df.reduce_sum(x:slice({ 0, 1 }, { 2, 1 }))
+  end)
+end)
 case('atan2 of zeros of both signs and of infinities', function(feed)
   local all, ys, xs = { 0.0, -0.0, 1.0, -2.0, math.huge, -math.huge, 0 / 0 }, {}, {}
   for _, y in ipairs(all) do for _, x in ipairs(all) do ys[#ys + 1], xs[#xs + 1] = y, x end end
@@ -394,6 +428,25 @@ for seed = 1, PROGRAMS do
   end }
 end
 
+--- Builds a case: its outputs and inputs by name, what the inputs are fed, and the session that has its variables, if it has some.
+local function built(c)
+  df.reset()
+  local feeds, inputs, outputs, fed = {}, {}, {}, 0
+  local list, session = c.build(function(dtype, v, shape)
+    local p = dtype
+    if type(dtype) == 'string' then
+      local t = df.tensor(v, dtype, shape)
+      p = df.placeholder(dtype, t.shape)
+      v = t
+    end
+    fed = fed + 1
+    inputs['x' .. fed], feeds[p] = p, v
+    return p
+  end)
+  for i, o in ipairs(list) do outputs['y' .. i] = o end
+  return outputs, inputs, feeds, session
+end
+
 describe('ONNX Runtime', function()
   local folder, said, why
 
@@ -408,22 +461,8 @@ describe('ONNX Runtime', function()
     os.remove(folder)
     assert(os.execute(("mkdir '%s'"):format(folder)))
     for number, c in ipairs(cases) do
-      df.reset()
-      local feeds, inputs, fed = {}, {}, {}
-      local outputs, results = {}, {}
-      local built, session = c.build(function(dtype, v, shape)
-        local p = dtype
-        if type(dtype) == 'string' then
-          local t = df.tensor(v, dtype, shape)
-          p = df.placeholder(dtype, t.shape)
-          v = t
-        end
-        local name = 'x' .. #fed + 1
-        fed[#fed + 1], inputs[name] = p, p
-        feeds[p] = v
-        return p
-      end)
-      for i, o in ipairs(built) do outputs['y' .. i] = o end
+      local outputs, inputs, feeds, session = built(c)
+      local results = {}
       local base = ('%s/%03d'):format(folder, number)
       df.export_onnx(base .. '.onnx', { outputs = outputs, inputs = inputs, opset = number % 2 == 0 and 18 or nil, session = session })
       for name, v in pairs((session or df.Session{}):run(outputs, feeds)) do results[name] = support.is_tensor(v) and v or df.tensor(v, outputs[name].dtype) end
@@ -451,6 +490,24 @@ describe('ONNX Runtime', function()
       end)
     end
   end
+
+  it('is not needed to read them back', function()
+    for _, c in ipairs(cases) do
+      local outputs, inputs, feeds, session = built(c)
+      local path = os.tmpname() .. '.onnx'
+      df.export_onnx(path, { outputs = outputs, inputs = inputs, session = session })
+      local g = df.import_onnx(path)
+      os.remove(path)
+      local fed = {}
+      for _, x in ipairs(g.inputs) do fed[x] = feeds[inputs[x.name:match '^[^:]*']] end
+      local wanted = (session or df.Session{}):run(outputs, feeds, { tensors = true })
+      for _, y in ipairs(g.outputs) do
+        local found, t = df.Session{ graph = g }:run(y, fed, { tensors = true }), wanted[y.name:match '^[^:]*']
+        assert.same(t.shape, found.shape, c.title)
+        near(found:totable(), t:totable(), { rtol = 1e-4, atol = 1e-5 })
+      end
+    end
+  end)
 
   it(('accepts and computes %d random programs'):format(PROGRAMS), function()
     if why then return pending(why) end

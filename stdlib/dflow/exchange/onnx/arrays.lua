@@ -7,8 +7,9 @@
 --   {kind = 'list'}  a sequence of as many elements as there are locations; those not written yet are zeros
 --
 -- and beside it d, the dtype of the elements; shape, what is known of theirs; size, the name of the size it was made
--- with; dynamic.
+-- with; dynamic; sums, of a gradient array, which adds up what is written to a location: the nodes that made it.
 local proto = require 'dflow.exchange.onnx.proto'
+local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 
 local I = proto.int
@@ -16,7 +17,8 @@ local INT32, STRING, INT64, BOOL = 3, 7, 9, 10
 local M = { ops = {} }
 
 local function like(a, kind, name)
-  return { kind = kind, name = name, d = a.d, shape = a.shape, size = a.size, fixed = a.fixed, dynamic = a.dynamic }
+  return { kind = kind, name = name, d = a.d, shape = a.shape, size = a.size, fixed = a.fixed, dynamic = a.dynamic,
+           sums = a.sums }
 end
 M.like = like
 
@@ -27,9 +29,10 @@ end
 
 --- The number of elements, an int64 scalar.
 local function length(x, a)
-  if a.kind == 'new' or (a.kind == 'rows' and not a.dynamic) then return x:cast(a.size, INT64) end
+  if a.kind == 'new' or (a.kind == 'rows' and not a.dynamic and not a.sums) then return x:cast(a.size, INT64) end
   if a.kind == 'list' then return x:op('SequenceLength', { a.name }) end
   local rows = x:op('Gather', { x:op('Shape', { a.name }), x:number(0, INT64) })
+  if a.sums then return rows end                    -- its size may have been known in a branch alone
   return x:op('Max', { rows, x:cast(a.size, INT64) })
 end
 
@@ -130,7 +133,8 @@ function ops.TensorArrayWrite(x, n, a)
     a.shape = n:shape(3)
   end
   a = M.list(x, a)
-  return like(a, 'list', written(x, a, n[2], n[3]))
+  local v = a.sums and x:op('Add', { x:op('SequenceAt', { a.name, n[2] }), n[3] }) or n[3]
+  return like(a, 'list', written(x, a, n[2], v))
 end
 
 function ops.TensorArrayRead(x, n, a)
@@ -148,22 +152,22 @@ end
 
 function ops.TensorArrayGather(x, n, a) return x:op('Gather', { stacked(x, a, n), n[2] }, { axis = I(0) }) end
 
-function ops.TensorArrayUnstack(_, n, a)
-  if a.kind ~= 'new' then n:refuse('the array was written to before') end
-  local after = like(a, 'rows', n[2])
+function ops.TensorArrayUnstack(x, n, a)
+  if a.kind ~= 'new' and not a.sums then n:refuse('the array was written to before') end
+  local after = like(a, 'rows', a.kind == 'new' and n[2] or x:op('Add', { stacked(x, a, n), n[2] }))
   local shape = n:shape(2)
   if shape then after.shape = { (table.unpack or unpack)(shape, 2) } end
   return after
 end
 
 function ops.TensorArrayScatter(x, n, a)
-  if a.kind == 'list' then n:refuse('the array was written to before') end
-  local at = x:op('Unsqueeze', { x:index(n, 2), x:ints { 1 } })
-  if a.kind == 'rows' then return like(a, 'rows', x:op('ScatterND', { a.name, at, n[3] })) end
+  if a.kind == 'list' and not a.sums then n:refuse('the array was written to before') end
+  local at, adds = x:op('Unsqueeze', { x:index(n, 2), x:ints { 1 } }), a.sums and { reduction = proto.string 'add' }
+  if a.kind ~= 'new' then return like(a, 'rows', x:op('ScatterND', { stacked(x, a, n), at, n[3] }, adds)) end
   if a.dynamic and not (a.fixed and a.fixed > 0) then n:refuse('the array may grow') end
   local element = x:op('Slice', { x:op('Shape', { n[3] }), x:ints { 1 }, x:ints { 2 ^ 53 } })
   local shape = x:op('Concat', { x:op('Unsqueeze', { x:cast(a.size, INT64), x:ints { 0 } }), element }, { axis = I(0) })
-  local after = like(a, 'rows', x:op('ScatterND', { x:op('Expand', { x:number(0, a.d), shape }), at, n[3] }))
+  local after = like(a, 'rows', x:op('ScatterND', { x:op('Expand', { x:number(0, a.d), shape }), at, n[3] }, adds))
   after.shape = n:shape(3) and { (table.unpack or unpack)(n:shape(3), 2) }
   return after
 end
@@ -176,6 +180,34 @@ end
 function ops.TensorArrayConcat(x, n, a)
   if n.uses(1) then n:refuse('the lengths of its elements are asked for') end
   return x:op('ConcatFromSequence', { M.list(x, a).name }, { axis = I(0) })
+end
+
+--- A gradient array: as long as that one, and of zeros.
+function ops.TensorArrayGrad(x, n, a)
+  if n.attr 'source' ~= '' or core.node_outputs(n.handle, n.node) == 2 then n:refuse('others may write to it') end
+  local grad = M.learn(x, like(a, 'new'), n.node, 0)
+  grad.size, grad.sums = length(x, a), { [n.node] = true }
+  if a.dynamic then grad.dynamic, grad.fixed = false, nil end
+  return grad
+end
+
+--- Gradient arrays that were made one by one are added up.
+function ops.TensorArrayJoin(x, n, a)
+  local all, rows = {}, nil
+  for i = 1, n.count do
+    local one = n[i]
+    for made in pairs(one.sums or { [0] = true }) do
+      if made == 0 or all[made] then n:refuse('what it waits for may be one array') end
+      all[made] = true
+    end
+    if one.kind ~= 'new' then
+      local own = stacked(x, one, n)
+      rows, a = rows and x:op('Add', { rows, own }) or own, one
+    end
+  end
+  local sum = like(a, rows and 'rows' or 'new', rows)
+  sum.sums = all
+  return sum
 end
 
 function ops.TensorArraySize(x, n, a) return x:cast(length(x, a), INT32) end

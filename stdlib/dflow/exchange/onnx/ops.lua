@@ -767,6 +767,25 @@ function M.StridedSlice(x, n)
   return y
 end
 
+--- Zeros, with dy where the slice of an array of places says.
+function M.StridedSliceGrad(x, n)
+  local dims, d, shape = x:index(n, 1), n:d(5), core.output_shape(n.handle, n.node, 0)
+  local size = x:op('ReduceProd', { dims }, { keepdims = I(0) })
+  local places = x:op('Reshape', { x:op('Range', { x:number(0, INT64), size, x:number(1, INT64) }), dims })
+  local at = M.StridedSlice(x, setmetatable({ places, rank = function() return shape and #shape end }, { __index = n }))
+  local zeros = x:op('Expand', { x:number(0, d), x:op('Reshape', { size, x:ints{ 1 } }) })
+  local function flat(v) return x:op('Reshape', { v, x:ints{ -1 } }) end
+  return x:op('Reshape', { x:op('ScatterElements', { zeros, flat(at), flat(n[5]) }), dims })
+end
+
+--- Zeros with so many places along the last axis, and x added at these.
+function M.PutAlong(x, n)
+  local outer = x:op('Slice', { x:op('Shape', { n[2] }), x:ints{ 0 }, x:ints{ -1 } })
+  local shape = x:op('Concat', { outer, x:op('Reshape', { x:index(n, 3), x:ints{ 1 } }) }, { axis = I(0) })
+  local zeros = x:op('Expand', { x:number(0, n:d(1)), shape })
+  return x:op('ScatterElements', { zeros, x:index(n, 2), n[1] }, { axis = I(-1), reduction = S 'add' })
+end
+
 function M.Tile(x, n) return x:op('Tile', { n[1], x:index(n, 2) }) end
 
 local function pad(x, n, value, mode)
