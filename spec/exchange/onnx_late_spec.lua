@@ -232,4 +232,19 @@ describe('a list of tensors as one value', function()
       s:close()
     end
   end)
+
+  it('is sliced where not even the number of starts is known', function()
+    local made = df.import_onnx(model.bytes{ outputs = { 'y' },
+      inputs = { x = { 'float', { 4, 3 } }, starts = { 'int64', { 'n' } }, ends = { 'int64', { 'n' } } },
+      { 'Slice', { 'x', 'starts', 'ends' }, { 'y' } } })
+    local x, s = floats({ 4, 3 }, 1), df.Session{ graph = made }
+    local function sliced(starts, ends)
+      local function long(list) return df.tensor(list, 'int64', { #list }) end
+      return s:run(made:output 'y', { [made:output 'x'] = x, [made:output 'starts'] = long(starts), [made:output 'ends'] = long(ends) },
+                   { tensors = true }):totable()
+    end
+    assert.same(df.run(df.constant(x):slice({ 1, 0 }, { 2, 3 }), nil, { tensors = true }):totable(), sliced({ 1 }, { 3 }))
+    assert.same(df.run(df.constant(x):slice({ 1, 1 }, { 3, 1 }), nil, { tensors = true }):totable(), sliced({ 1, -2 }, { 99, 2 }))
+    assert.same(x:totable(), sliced({}, {}))
+  end)
 end)

@@ -308,6 +308,7 @@ function ops.Slice(n, x, starts, ends, axes, steps)
   local list = axes and known(axes)
   -- Of an unknown rank what lies behind the axes that are named stays as it is.
   local rank = not x.shape and list and math.min(unpack(list)) >= 0 and math.max(unpack(list)) + 1 or rank_of(n, x)
+  if not axes and count < 0 then axes = df.range(df.size(starts)) end
   if axes and not list then
     local function at(v) return df.cast(df.clip_by_value(v, same(v, -2147483648), same(v, 2147483647)), 'int32') end
     local one = df.ones({ rank }, 'int32')
@@ -317,7 +318,7 @@ function ops.Slice(n, x, starts, ends, axes, steps)
   end
   if not list then
     list = {}
-    for i = 1, count >= 0 and count or rank do list[i] = i - 1 end
+    for i = 1, count do list[i] = i - 1 end
   end
   local s, e, t = known(starts), known(ends), steps and known(steps)
   local begin, stop, stride, mask = {}, {}, {}, 0
