@@ -20,8 +20,9 @@ static int32_t shape_unknown(dfi_infer *c) {
 
 static int32_t kernel_unknown(df_kernel *k) {
   const char *by = dfk_string(k, NEEDED_BY);
-  return dfk_fail(k, DF_UNIMPLEMENTED, "dflow does not know the op %s; %s%s%s", dfk_string(k, OP),
-                  *by ? "`" : "it was fetched", by, *by ? "` needs it" : "");
+  return dfk_fail(k, DF_UNIMPLEMENTED, "dflow does not know the op %s; %s%s%s. A run that is fed its outputs, or what "
+                  "is computed from them, needs no such op", dfk_string(k, OP), *by ? "`" : "it was fetched", by,
+                  *by ? "` needs it" : "");
 }
 
 static const df_op ops[] = {
