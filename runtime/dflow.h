@@ -197,7 +197,8 @@ const char *df_op_attrs(int32_t op);                     /* "transpose_a:bool=fa
 /* What else is known of it: `what` is "output" (what the example prints), "see", "derivative", "domain" (of its
    gradient's test), "onnx", "reads" (what it gives the value of, where it is stateful and does nothing else), "passes"
    (what it hands on as it is), "primitive" (which one it is, RefSwitch a Switch; "" for ops with a kernel), "variable"
-   (what names one), "random" (it draws from the session's generator), "parts" (all taken apart: runtime/op/parts.c) or
+   (what names one), "random" (it draws from the session's generator), "elementwise" (its inputs are broadcast, its
+   output's elements come of theirs), "parts" (all taken apart: runtime/op/parts.c) or
    "gpu": "kernel" (once a GPU is open, it has one), "moves" (values, wherever they lie), "looks" (at shapes alone),
    "flow" (the engine does it); "": the host runs it; or "hosted" (asked to run on a GPU, it runs on the host). */
 const char *df_op_about(int32_t op, const char *what);      /* "" when it says nothing */
@@ -394,7 +395,7 @@ void    df_graph_unwind(df_graph *g, const df_build_state *to);
 
 /* cond: begin(pred); build the true branch; branch_end(outputs); build the false branch; branch_end(outputs); end.
  * Each branch gives n outputs (pairs). end writes n pairs (the Merges) to `out`.
- * A branch without outputs gives n = 0; its side effects still run, and cond's own op is then df_cond_op. */
+ * A branch without outputs gives n = 0; its side effects still run: others wait for the op that df_cond_end returns. */
 int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const char *name, const char *where,
                       df_error *err);
 int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err);

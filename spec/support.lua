@@ -403,6 +403,22 @@ function M.bits(v)
   return type(v) == 'number' and ('%a'):format(v) or v
 end
 
+--- The types of the elementwise ops of `count` inputs, each of which may be of this dtype, that need no attribute.
+function M.elementwise(count, dtype)
+  local registry, list = require 'dflow.front.registry', {}
+  for _, type in ipairs(registry.types()) do
+    local e = registry.about(type, 'elementwise') and registry.entry(type)
+    local takes = e and #e.inputs == count
+    for _, a in ipairs(takes and e.inputs or {}) do
+      local set = a.var and e.types[a.var] or a.set
+      takes = takes and a.dtype == nil and (not set or set[dtypes.number[dtype]])
+    end
+    for _, a in ipairs(takes and e.attrs or {}) do takes = takes and not a.required end
+    if takes then list[#list + 1] = type end
+  end
+  return list
+end
+
 --- A function that calls itself twice.
 function M.fibonacci()
   local fib

@@ -366,6 +366,13 @@ static const char *const primitive[] = {
   [DF_NEXT_ITERATION] = "NextIteration", [DF_LOOP_COND] = "LoopCond", [DF_CONSTANT] = "Const",
   [DF_FEED] = "Placeholder", [DF_NO_OP] = "NoOp", [DF_TRIGGER] = "ControlTrigger",
 };
+/* Does each element of its output come of the elements at that place of its inputs, which are broadcast? Its shape
+   function says so. */
+static bool is_elementwise(const dfi_op_info *o) {
+  if (o->op->flow != DF_PLAIN || o->op->stateful || o->in_list || o->nout != 1) return false;
+  if (o->nin == 1) return o->op->shape == dfi_shape_same;
+  return o->op->shape == dfi_shape_binary || o->op->shape == dfi_shape_ternary;
+}
 const char *df_op_about(int32_t op, const char *what) {
   const df_op *o = at(op);
   if (!what) return "";
@@ -383,6 +390,7 @@ const char *df_op_about(int32_t op, const char *what) {
   if (!strcmp(what, "hosted")) return o->hosted ? "on the host" : "";
   if (!strcmp(what, "primitive")) return o->flow < sizeof primitive / sizeof *primitive ? text(primitive[o->flow]) : "";
   if (!strcmp(what, "variable")) return o->traits & DFO_VARIABLE ? "its output" : "";
+  if (!strcmp(what, "elementwise")) return *o->type && is_elementwise(dfi_op_info_at(op)) ? "yes" : "";
   if (!strcmp(what, "passes")) return o->traits & DFO_PASSES ? "its input" : "";
   if (!strcmp(what, "random")) return o->traits & DFO_RANDOM ? "another value each time" : "";
   if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";

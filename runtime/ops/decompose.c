@@ -117,10 +117,22 @@ static int32_t shape_eig(dfi_infer *c) {
   return check_matrix(c, 0, true);
 }
 
+/* A transform along so many axes, the last. */
+static int32_t fourier(dfi_infer *c, int32_t axes) {
+  const dfi_shape *s = dfi_in_shape(c, 0);
+  char text[160];
+  if (s->rank >= 0 && s->rank < axes)
+    return dfi_infer_fail(c, "Input must have rank of at least %d but got: %s", axes, dfi_shape_text(s, text));
+  return dfi_shape_same(c);
+}
+static int32_t shape_fft(dfi_infer *c)   { return fourier(c, 1); }
+static int32_t shape_fft2d(dfi_infer *c) { return fourier(c, 2); }
+
 static int32_t shape_real_fft(dfi_infer *c, bool forward) {
   dfi_shape s = *dfi_in_shape(c, 0);
   const df_tensor *n = dfi_in_const(c, 1);
-  if (s.rank == 0) return dfi_infer_fail(c, "Input must have rank of at least 1");
+  const int32_t code = fourier(c, 1);
+  if (code) return code;
   const int64_t length = n && n->size == 1 ? df_tensor_get_int(n, 0) : -1;
   if (s.rank > 0) s.dims[s.rank - 1] = length < 0 ? -1 : forward && length ? length / 2 + 1 : length;
   *dfi_set_shape(c, 0) = s;
@@ -458,8 +470,8 @@ static int32_t shape_real_fft_grad(dfi_infer *c) {
 
 #define SQUARE(text, name) .in = "input:T", .out = "output:T", .types = "T=float32|float64", .doc = text, \
   .shape = shape_square, .kernel = { [DF_REF] = ref_##name }
-#define FOURIER(text, name) .in = "input:Tcomplex", .out = "output:Tcomplex", \
-  .types = "Tcomplex=complex64|complex128", .doc = text, .shape = dfi_shape_same, \
+#define FOURIER(text, axes, name) .in = "input:Tcomplex", .out = "output:Tcomplex", \
+  .types = "Tcomplex=complex64|complex128", .doc = text, .shape = shape_##axes, \
   .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 
 static const df_op ops[] = {
@@ -606,14 +618,14 @@ static const df_op ops[] = {
     .lua = "fft",
     FOURIER("complex64[..., n] = fft(input complex64[..., n]): the discrete Fourier "
             "transform along the last axis",
-            fft),
+            fft, fft),
     .grad = grad_fft,
     .example = "df.fft(df.cast(df.float32{1, 0, 0, 0}, 'complex64'))",
     .output = "[1.+0.j 1.+0.j 1.+0.j 1.+0.j] complex64[4]",
     .derivative = "n times ifft of dy" },
   { .type = "IFFT",
     .lua = "ifft",
-    FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", ifft),
+    FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", fft, ifft),
     .grad = grad_ifft,
     .example = "df.ifft(df.cast(df.float32{4, 0, 0, 0}, 'complex64'))",
     .output = "[1.+0.j 1.+0.j 1.+0.j 1.+0.j] complex64[4]",
@@ -622,7 +634,7 @@ static const df_op ops[] = {
     .lua = "fft2d",
     FOURIER("complex64[..., m, n] = fft2d(input complex64[..., m, n]): along the last "
             "two axes",
-            fft2d),
+            fft2d, fft2d),
     .grad = grad_fft2d,
     .example = "df.fft2d(df.cast(df.float32{{1, 0}, {0, 0}}, 'complex64'))",
     .output = "[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]] complex64[2,2]",
@@ -631,7 +643,7 @@ static const df_op ops[] = {
     .lua = "ifft2d",
     FOURIER("complex64[..., m, n] = ifft2d(input complex64[..., m, n]): the inverse "
             "of fft2d",
-            ifft2d),
+            fft2d, ifft2d),
     .grad = grad_ifft2d,
     .example = "df.ifft2d(df.cast(df.float32{{4, 0}, {0, 0}}, 'complex64'))",
     .output = "[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]] complex64[2,2]",

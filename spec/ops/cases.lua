@@ -126,22 +126,15 @@ local function specials(dtype, side)
     return df.tensor(all, dtype)
   end)
 end
-local function known(op) return registry.has(op) end
-for _, op in ipairs{ 'Abs', 'Neg', 'Sign', 'Square', 'Sqrt', 'Rsqrt', 'Exp', 'Expm1', 'Log', 'Log1p', 'Sin', 'Cos', 'Tan', 'Asin', 'Acos', 'Atan', 'Sinh', 'Cosh',
-                     'Tanh', 'Asinh', 'Acosh', 'Atanh', 'Sigmoid', 'Softplus', 'Softsign', 'Relu', 'Relu6', 'LeakyRelu', 'Elu', 'Selu', 'Erf', 'Erfc', 'Erfinv',
-                     'Ndtri', 'Lgamma', 'Digamma', 'Floor', 'Ceil', 'Round', 'Rint', 'Reciprocal', 'Inv', 'IsNan', 'IsInf', 'IsFinite', 'LogSigmoid', 'Silu',
-                     'BesselI0e', 'BesselI1e' } do
-  for _, dtype in ipairs(known(op) and { 'float32', 'float64', 'float16', 'bfloat16' } or {}) do
+for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
+  for _, op in ipairs(support.elementwise(1, dtype)) do
     case(op, { F({ 71 }, dtype, -3, 3) }, nil, 1e-4)
     case(op, { F({ 517 }, dtype, 0.01, 0.99) }, nil, 1e-4)
-    case(op, { specials(dtype) }, nil, 1e-4)
+    if op ~= 'CheckNumerics' then case(op, { specials(dtype) }, nil, 1e-4) end
   end
 end
-for _, op in ipairs{ 'Add', 'Sub', 'Mul', 'RealDiv', 'Div', 'Maximum', 'Minimum', 'Pow', 'Atan2', 'FloorDiv', 'FloorMod', 'Mod', 'TruncateMod', 'SquaredDifference',
-                     'Less', 'LessEqual', 'Greater', 'GreaterEqual', 'Equal', 'NotEqual', 'DivNoNan', 'MulNoNan', 'Xdivy', 'Xlogy', 'Xlog1py', 'NextAfter',
-                     'SigmoidGrad', 'TanhGrad', 'SqrtGrad', 'RsqrtGrad', 'ReluGrad', 'Relu6Grad', 'EluGrad', 'SeluGrad', 'LeakyReluGrad', 'SoftplusGrad',
-                     'SoftsignGrad', 'ReciprocalGrad', 'InvGrad' } do
-  for _, dtype in ipairs(known(op) and { 'float32', 'float64' } or {}) do
+for _, dtype in ipairs{ 'float32', 'float64' } do
+  for _, op in ipairs(support.elementwise(2, dtype)) do
     case(op, { F({ 71 }, dtype, 0.1, 3), F({ 71 }, dtype, -2, 3) }, nil, 1e-4)
     case(op, { specials(dtype, 1), specials(dtype, 2) }, nil, 1e-4)
   end
@@ -160,7 +153,7 @@ for _, dtype in ipairs{ 'int8', 'int16', 'int32', 'int64' } do
   end
   for _, op in ipairs{ 'Add', 'Sub', 'Mul', 'Maximum', 'Minimum', 'Less', 'SquaredDifference' } do case(op, { all(1), all(3) }) end
   for _, op in ipairs{ 'FloorDiv', 'FloorMod', 'TruncateDiv', 'Mod', 'TruncateMod' } do
-    if known(op) and (op ~= 'Mod' and op ~= 'TruncateMod' or dtype:find '[36]') then case(op, { all(1), all(2) }) end
+    if op ~= 'Mod' and op ~= 'TruncateMod' or dtype:find '[36]' then case(op, { all(1), all(2) }) end
   end
   for _, op in ipairs{ 'Abs', 'Neg', 'Sign', 'Square' } do case(op, { all(1) }) end
 end
@@ -709,8 +702,8 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
     case('Ndtri', { F({ 71 }, dtype, math.abs(ends[1]), math.abs(ends[2])) }, nil, 1e-4)
   end
   for _, ends in ipairs{ { 3, 9 }, { -9, -3 }, { 20, 80 } } do
-    for _, op in ipairs{ 'Erf', 'Erfc', 'Tanh', 'Sigmoid', 'Softplus', 'LogSigmoid', 'Lgamma', 'Digamma', 'Expm1', 'Log1p', 'Elu' } do
-      if known(op) and not (op == 'Log1p' and ends[1] < 0) then case(op, { F({ 71 }, dtype, ends[1], ends[2]) }, nil, 1e-4) end
+    for _, op in ipairs{ 'Erf', 'Erfc', 'Tanh', 'Sigmoid', 'Softplus', 'Lgamma', 'Digamma', 'Expm1', 'Log1p', 'Elu' } do
+      if not (op == 'Log1p' and ends[1] < 0) then case(op, { F({ 71 }, dtype, ends[1], ends[2]) }, nil, 1e-4) end
     end
   end
   for _, op in ipairs{ 'FloorMod', 'TruncateMod' } do

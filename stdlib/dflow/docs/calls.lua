@@ -1,67 +1,75 @@
 --- Signatures of the ops whose function takes its arguments differently from the node, and what arguments
 -- of these names are.
-local M = {}
+local registry = require 'dflow.front.registry'
 
-M.calls = {
-  assert = "df.assert(condition, {data, …}, {message = '', summarize = 3})",
-  broadcast_to = 'df.broadcast_to(x, shape)', cast = 'df.cast(x, dtype)',
-    clip_by_value = 'df.clip_by_value(x, min, max)',
-  concat = 'df.concat({values, …}, axis)', constant = 'df.constant(v, dtype?, shape?)',
-  dynamic_partition = 'df.dynamic_partition(data, partitions, num_partitions)',
-    einsum = "df.einsum(equation, x, …)",
-  expand_dims = 'df.expand_dims(x, axis)', fill = 'df.fill(shape, value)',
-  gather = 'df.gather(x, indices, axis = batch_dims, {batch_dims = 0})',
-    linspace = 'df.linspace(start, stop, num)',
-  log_softmax = 'df.log_softmax(logits, axis = -1)', matmul = 'df.matmul(a, b, {transpose_a = '
-    .. 'false, transpose_b = false})',
-  one_hot = 'df.one_hot(indices, depth, on_value = 1, off_value = 0, axis = -1, dtype = nil)',
-  pad = "df.pad(x, paddings, {mode = 'constant', constant_values = 0})",
-  placeholder = 'df.placeholder(dtype, shape?, name?)',
-    placeholder_with_default = 'df.placeholder_with_default(x, shape?, name?)',
-  print = "df.print(x, {data, …}, {message = '', summarize = 3, first_n = -1})",
-  random_uniform = "df.random_uniform(shape, min = 0, max = 1, {dtype = 'float32', seed = -1})",
-    range = 'df.range(start = 0, limit, delta = 1, {dtype = nil})',
-  random_normal = "df.random_normal(shape, mean = 0, stddev = 1, {dtype = 'float32', seed = -1})",
-  truncated_normal = "df.truncated_normal(shape, mean = 0, stddev = 1, {dtype = 'float32', "
-    .. "seed = -1})",
-  reshape = 'df.reshape(x, shape)',
-  reverse = 'df.reverse(x, axis)', reverse_sequence = 'df.reverse_sequence(x, lengths, '
-    .. '{seq_axis = nil, batch_axis = 0})', slice = 'df.slice(x, begin, size)',
-  softmax = 'df.softmax(logits, axis = '
-    .. '-1)',
-    softmax_cross_entropy_with_logits = 'df.softmax_cross_entropy_with_logits(logits, labels)',
-  sparse_softmax_cross_entropy_with_logits =
-    'df.sparse_softmax_cross_entropy_with_logits(logits, labels)',
-  split = 'df.split(x, parts or sizes, axis = 0, {num = nil})', squeeze = 'df.squeeze(x, axis?)',
-    stack = 'df.stack({values, …}, axis = 0)',
-  strided_slice = 'df.strided_slice(x, begin, end_, strides?, {begin_mask = 0, end_mask = 0, '
-    .. 'ellipsis_mask = 0, new_axis_mask = 0, shrink_axis_mask = 0})',
-  ones_like = 'df.ones_like(x, dtype?)', zeros_like = 'df.zeros_like(x, dtype?)',
-    tile = 'df.tile(x, multiples)', top_k = 'df.top_k(x, k = 1, {sorted = true})',
-  transpose = 'df.transpose(x, perm?)', unstack = 'df.unstack(x, num?, axis = 0)',
-    where = 'df.where(condition, x?, y?)',
-}
-for _, name in ipairs{ 'all', 'any', 'euclidean_norm', 'logsumexp', 'max', 'mean', 'min', 'prod',
-  'sum' } do
-  M.calls['reduce_' .. name] = ('df.reduce_%s(x, axis = nil, keep_dims = false)'):format(name)
+local M = { calls = {}, kinds = {} }
+
+for line in ([[
+  df.argmax(x, axis = 0, {output_type = 'int64'})
+  df.argmin(x, axis = 0, {output_type = 'int64'})
+  df.assert(condition, {data, …}, {message = '', summarize = 3})
+  df.broadcast_to(x, shape)
+  df.cast(x, dtype)
+  df.clip_by_value(x, min, max)
+  df.concat({values, …}, axis)
+  df.constant(v, dtype?, shape?)
+  df.cumprod(x, axis = 0, {exclusive = false, reverse = false})
+  df.cumsum(x, axis = 0, {exclusive = false, reverse = false})
+  df.dynamic_partition(data, partitions, num_partitions)
+  df.einsum(equation, x, …)
+  df.expand_dims(x, axis)
+  df.fill(shape, value)
+  df.gather(x, indices, axis = batch_dims, {batch_dims = 0})
+  df.linspace(start, stop, num)
+  df.log_softmax(logits, axis = -1)
+  df.matmul(a, b, {transpose_a = false, transpose_b = false})
+  df.one_hot(indices, depth, on_value = 1, off_value = 0, axis = -1, dtype = nil)
+  df.ones_like(x, dtype?)
+  df.pad(x, paddings, {mode = 'constant', constant_values = 0})
+  df.placeholder(dtype, shape?, name?)
+  df.placeholder_with_default(x, shape?, name?)
+  df.print(x, {data, …}, {message = '', summarize = 3, first_n = -1})
+  df.random_normal(shape, mean = 0, stddev = 1, {dtype = 'float32', seed = -1})
+  df.random_uniform(shape, min = 0, max = 1, {dtype = 'float32', seed = -1})
+  df.range(start = 0, limit, delta = 1, {dtype = nil})
+  df.reshape(x, shape)
+  df.reverse(x, axis)
+  df.reverse_sequence(x, lengths, {seq_axis = nil, batch_axis = 0})
+  df.slice(x, begin, size)
+  df.softmax(logits, axis = -1)
+  df.softmax_cross_entropy_with_logits(logits, labels)
+  df.sparse_softmax_cross_entropy_with_logits(logits, labels)
+  df.split(x, parts or sizes, axis = 0, {num = nil})
+  df.squeeze(x, axis?)
+  df.stack({values, …}, axis = 0)
+  df.strided_slice(x, begin, end_, strides?, {begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0,
+    shrink_axis_mask = 0})
+  df.tile(x, multiples)
+  df.top_k(x, k = 1, {sorted = true})
+  df.transpose(x, perm?)
+  df.truncated_normal(shape, mean = 0, stddev = 1, {dtype = 'float32', seed = -1})
+  df.unstack(x, num?, axis = 0)
+  df.where(condition, x?, y?)
+  df.zeros_like(x, dtype?)
+]]):gsub('\n    ', ' '):gmatch '%S[^\n]*' do
+  M.calls[line:match '^df%.([%w_]+)'] = line
 end
-for _, name in ipairs{ 'argmax', 'argmin' } do M.calls[name] = ("df.%s(x, axis = 0, "
-  .. "{output_type = 'int64'})"):format(name) end
-for _, name in ipairs{ 'cumsum', 'cumprod' } do M.calls[name] = ('df.%s(x, axis = 0, '
-  .. '{exclusive = false, reverse = false})'):format(name) end
+for name in pairs(registry.reductions()) do
+  M.calls[name] = ('df.%s(x, axis = nil, keep_dims = false)'):format(name)
+end
 
 --- What options and arguments of these names are, wherever the registry does not say it.
-M.kinds = {
-  axis = 'int or list', keep_dims = 'bool', dtype = 'string', seed = 'int', name = 'string',
-    shape = 'shape', min = 'number', max = 'number', mean = 'number',
-  stddev = 'number', num = 'int', on_value = 'value', off_value = 'value', mode = 'string',
-    constant_values = 'value', message = 'string', summarize = 'int',
-  first_n = 'int', seq_axis = 'int', batch_axis = 'int', sorted = 'bool', delta = 'number',
-    start = 'number', k = 'int', exclusive = 'bool', reverse = 'bool',
-  transpose_a = 'bool', transpose_b = 'bool', output_type = 'string', axes = 'int or list',
-    batch_dims = 'int', momentum = 'number', beta1 = 'number',
-  strides = 'list', perm = 'list', x = 'value', y = 'value', beta2 = 'number', epsilon = 'number',
-    learning_rate = 'number',
-}
+for kind, names in pairs{
+  bool = 'exclusive keep_dims reverse sorted transpose_a transpose_b',
+  int = 'batch_axis batch_dims first_n k num seed seq_axis summarize',
+  ['int or list'] = 'axes axis',
+  list = 'perm strides',
+  number = 'beta1 beta2 delta epsilon learning_rate max mean min momentum start stddev',
+  shape = 'shape',
+  string = 'dtype message mode name output_type',
+  value = 'constant_values off_value on_value x y',
+} do
+  for name in names:gmatch '%S+' do M.kinds[name] = kind end
+end
 
 return M

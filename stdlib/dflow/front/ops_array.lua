@@ -13,14 +13,10 @@ local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, 
 local Output = graph.Output
 
 -- ---- reductions -------------------------------------------------------------------------------------------------
-for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_prod = 'Prod', reduce_max = 'Max',
-    reduce_min = 'Min',
-                               reduce_all = 'All', reduce_any = 'Any', reduce_logsumexp = 'LogSumExp',
-                               reduce_euclidean_norm = 'EuclideanNorm' } do
+for name, type_name in pairs(registry.reductions()) do
   def(name, { 'x', 'axis', 'keep_dims' }, {}, function(o)
     required(name, o, 'x')
-    local bool = name == 'reduce_all' or name == 'reduce_any'
-    local x = to_output(o.x, bool and 10 or nil, nil, name)
+    local x = to_output(o.x, registry.need(type_name).inputs[1].dtype, nil, name)
     local y = op(type_name, { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
     if o.axis == nil and not o.keep_dims and not graph.rank(x) then y:set_shape{} end
     return y

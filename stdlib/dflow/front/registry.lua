@@ -127,6 +127,15 @@ end
 
 function M.has(name) return by_type[name] ~= nil end
 
+--- {Lua name = type} of the ops that reduce the axes that their second input names.
+function M.reductions()
+  local list = {}
+  for type, info in pairs(by_type) do
+    if (info.inputs or ''):find(' reduction_indices:Tidx', 1, true) then list[info.lua] = type end
+  end
+  return list
+end
+
 --- Lua names of all ops, sorted.
 function M.names()
   local list = {}

@@ -20,7 +20,6 @@ local Batch = {}
 Batch.__index = Batch
 M.Batch = Batch
 M.rules = {}              -- by op type: rule(batch, node, inputs, scope) -> values of the node's outputs
-M.elementwise = {}        -- by op type: its operands broadcast
 -- op types whose rule is asked also where no operand differs by lane
 M.always = { TensorArray = true, CustomGradient = true }
 local f = ops.functions
@@ -28,6 +27,14 @@ local RESOURCE = dtypes.RESOURCE
 
 local function key(node, index) return node * 64 + index end
 M.key = key
+
+--- May its operands have lanes in front of the axes that they broadcast? Entries say so, but for those whose outputs
+-- have another dtype or are their inputs as they are.
+local others = {}
+for name in ('Angle Complex ComplexAbs DeepCopy Identity Imag PreventGradient Real Snapshot StopGradient'):gmatch '%a+' do
+  others[name] = true
+end
+function M.is_elementwise(type_name) return others[type_name] or registry.about(type_name, 'elementwise') ~= nil end
 
 -- ---- control flow as it was built: dflow.h, df_flow_describe --------------------------------------------------------
 local COND, LOOP = 1, 2
@@ -368,7 +375,7 @@ local function mark(self)
         if a.varies ~= was_varies or a.places ~= was_places then changed = true end
       elseif type_name == 'TensorArray' then
         if array(node).varies then set(node) end
-      elseif registry.about(type_name, 'random') and #registry.about(type_name, 'random') > 0 then
+      elseif registry.about(type_name, 'random') then
         set(node)
       elseif self.special[key(node, 0)] then
         if self.special[key(node, 0)].kind == 'vmap' then set(node) end
@@ -644,7 +651,6 @@ function Batch:apply(node, type_name, values, scope)
   local set, array = M.differ(values) and scope.set, false
   for _, v in ipairs(values) do array = array or v.array or v.renewed end
   local random = registry.about(type_name, 'random')
-  random = random and #random > 0
   local rule = M.rules[type_name]
   if rule and (set or array or random or M.always[type_name]) then
     local results = rule(self, node, values, set, scope)
@@ -658,7 +664,7 @@ function Batch:apply(node, type_name, values, scope)
     errors.bad("vmap: %s (%s) would have an effect for each lane; an effect's operands have to be the same in all "
                .. 'lanes', core.node_name_of(self.handle, node), type_name)
   end
-  if M.elementwise[type_name] then
+  if M.is_elementwise(type_name) then
     local results = M.broadcast(self, node, values, set)
     if results then return results end
   end

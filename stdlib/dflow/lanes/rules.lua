@@ -14,17 +14,6 @@ local function names(text)
   return function() return i() end
 end
 
--- ---- elementwise ----------------------------------------------------------------------------------------------------
-for name in names [[Abs Acos Acosh Add AddV2 Angle ApproximateEqual Asin Asinh Atan Atan2 Atanh BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ClipByValue
-    Complex ComplexAbs Conj Cos Cosh DeepCopy Digamma Div DivNoNan Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 Floor FloorDiv FloorMod Greater
-    GreaterEqual Identity Imag Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu LeakyReluGrad LeftShift Less LessEqual Lgamma Log Log1p LogicalAnd
-    LogicalNot LogicalOr LogicalXor Maximum Minimum Mod Mul MulNoNan Ndtri Neg NextAfter NotEqual OnesLike Pow PreventGradient Real RealDiv Reciprocal
-    ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad RightShift Rint Round Rsqrt RsqrtGrad SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Sinh
-    Snapshot Softplus SoftplusGrad Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference StopGradient Sub Tan Tanh TanhGrad TruncateDiv TruncateMod
-    Xdivy Xlog1py Xlogy ZerosLike Zeta Igamma Igammac Polygamma]] do
-  batch.elementwise[name] = true
-end
-
 -- ---- helpers --------------------------------------------------------------------------------------------------------
 --- The whole numbers of the node's operand k, from 0, where they are known while the graph is built; nil otherwise.
 local function known(self, node, k)
@@ -99,10 +88,9 @@ local function behind(self, node, k, o, count)
   for i, a in ipairs(list) do list[i] = a < 0 and a or a + 1 end
   return f.constant(require('dflow.front.tensor').tensor(list, o.dtype, count or o.shape))
 end
-for name in names 'Sum Mean Max Min Prod All Any EuclideanNorm LogSumExp ReverseV2 ArgMax ArgMin Cumsum Cumprod' do
-  rules[name] = leading(function(self, node, _, inputs) inputs[2] = behind(self, node, 1, inputs[2]) end)
-end
-rules.ExpandDims = rules.Sum
+local along_axes = leading(function(self, node, _, inputs) inputs[2] = behind(self, node, 1, inputs[2]) end)
+for name in names 'ReverseV2 ArgMax ArgMin Cumsum Cumprod ExpandDims' do rules[name] = along_axes end
+for _, name in pairs(registry.reductions()) do rules[name] = along_axes end
 local function axis_attribute(name, default)
   return function(self, node)
     local a = core.node_attr(self.handle, node, name) or default

@@ -40,7 +40,7 @@ end
 local function work_of(self, node, type_name)
   local n = 0
   for k = 0, core.node_outputs(self.handle, node) - 1 do n = n + elements(self, node, k) end
-  if batch.elementwise[type_name] or moves[type_name] or core.node_inputs(self.handle, node) == 0 then return n end
+  if batch.is_elementwise(type_name) or moves[type_name] or core.node_inputs(self.handle, node) == 0 then return n end
   if puts[type_name] then return elements(self, core.node_input_of(self.handle, node, 2)) end
   local shape = graph.output(self.g, core.node_input_of(self.handle, node, 0)).shape or { math.huge }
   return n * (shape[#shape] or 1)
