@@ -38,8 +38,6 @@ function ops.HardSigmoid(n, x, alpha, beta)
   return df.maximum(same(x, 0), df.minimum(same(x, 1), x * same(x, alpha) + same(x, beta)))
 end
 function ops.HardSwish(_, x) return x * ops.HardSigmoid(nil, x, 1 / 6, 0.5) end
-function ops.Softplus(_, x) return df.softplus(x) end
-function ops.Softsign(_, x) return df.softsign(x) end
 function ops.Mish(_, x) return x * df.tanh(df.softplus(x)) end
 function ops.Gelu(n, x)
   if n.attr('approximate', 'none') == 'tanh' then

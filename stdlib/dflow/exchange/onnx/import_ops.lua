@@ -90,20 +90,12 @@ local is_int = { int8 = true, int16 = true, int32 = true, int64 = true, uint8 = 
                  uint64 = true }
 
 -- ---- one and two inputs ---------------------------------------------------------------------------------------------
-for onnx, ours in pairs { Abs = 'abs', Acos = 'acos', Acosh = 'acosh', Asin = 'asin', Asinh = 'asinh', Atan = 'atan',
-                          Atanh = 'atanh', Ceil = 'ceil', Cos = 'cos', Cosh = 'cosh', Erf = 'erf', Exp = 'exp',
-                          Floor = 'floor', Identity = 'identity', Log = 'log', Neg = 'negative', Not = 'logical_not',
-                          Reciprocal = 'reciprocal', Round = 'rint', Sigmoid = 'sigmoid', Sign = 'sign', Sin = 'sin',
-                            Sinh = 'sinh',
-                          Sqrt = 'sqrt', Tan = 'tan', Tanh = 'tanh', IsNaN = 'is_nan', BitwiseNot = 'invert' } do
-  ops[onnx] = function(_, x) return df[ours](x) end
+--- Those that an entry names as its own (`.onnx`).
+for op = 0, core.op_count() - 1 do
+  local onnx, ours = core.op_about(op, 'onnx'), core.op_info(op).lua
+  if onnx and ours then ops[onnx] = function(n, a, b) return df[ours](a, b and n.align(a, b)) end end
 end
-for onnx, ours in pairs { Add = 'add', Sub = 'subtract', Mul = 'multiply', And = 'logical_and', Or = 'logical_or',
-                          Xor = 'logical_xor', Equal = 'equal', Greater = 'greater', Less = 'less',
-                          GreaterOrEqual = 'greater_equal', LessOrEqual = 'less_equal', BitwiseAnd = 'bitwise_and',
-                          BitwiseOr = 'bitwise_or', BitwiseXor = 'bitwise_xor' } do
-  ops[onnx] = function(n, a, b) return df[ours](a, n.align(a, b)) end
-end
+function ops.Identity(_, x) return df.identity(x) end
 function ops.Div(n, a, b) return is_int[a.dtype] and df.truncatediv(a, n.align(a, b)) or df.divide(a, n.align(a, b)) end
 function ops.Mod(n, a, b) return n.attr('fmod', 0) == 1 and df.truncatemod(a, b) or df.floor_mod(a, b) end
 function ops.Pow(_, a, b)

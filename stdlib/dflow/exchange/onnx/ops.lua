@@ -7,6 +7,7 @@
 local core = require 'dflow.backend'
 local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
+local registry = require 'dflow.front.registry'
 
 local unpack = table.unpack or unpack
 local I, B, F, S, L = proto.int, proto.bool, proto.float, proto.string, proto.ints
@@ -17,11 +18,11 @@ local M = {}
 --- The small integers, for which hardly anything is defined, are computed as int32.
 local small = { [4] = true, [5] = true, [6] = true, [17] = true }
 
-local function widened(x, d, names, fn)
+local function widened(x, d, names, fn, is_test)
   if not small[d] then return fn(names) end
   local wide = {}
   for i, name in ipairs(names) do wide[i] = x:cast(name, INT32) end
-  return x:cast(fn(wide), d)
+  return is_test and fn(wide) or x:cast(fn(wide), d)
 end
 
 -- ---- elementwise --------------------------------------------------------------------------------------------------
@@ -79,54 +80,35 @@ local double = {
   Softsign = function(x, v, d) return x:op('Div', { v, x:op('Add', { x:op('Abs', { v }), x:number(1, d) }) }) end,
 }
 
---- {type = type} of these words, besides `others`.
-local function alike(words, others)
-  for word in words:gmatch '%S+' do others[word] = word end
-  return others
-end
-
-local unary = alike('Neg Abs Sign Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Floor '
-                    .. 'Ceil Sigmoid Softplus Elu Reciprocal',
-                    { Inv = 'Reciprocal', Rint = 'Round', IsNan = 'IsNaN', LogicalNot = 'Not' })
-for op = 0, core.op_count() - 1 do                 -- and what entries say of themselves
-  local onnx = core.op_about(op, 'onnx')
-  if onnx then unary[core.op_info(op).type] = onnx end
-end
-for type, onnx in pairs(unary) do
-  M[type] = function(x, n)
-    local d = n:d(1)
+--- An op whose entry (`.onnx`) names the operator that has its inputs and outputs.
+local function named(type, onnx)
+  local is_test = registry.entry(type).outputs[1].dtype == BOOL
+  return function(x, n)
+    local d, inputs = n:d(1), { n[1], n[2] }
     if d == FLOAT64 and double[type] then return double[type](x, n[1], d) end
-    return widened(x, d, { n[1] }, function(a) return x:op(onnx, a) end)
-  end
-end
-
-for type, onnx in pairs(alike('Add Sub Mul Div Pow', { AddV2 = 'Add', RealDiv = 'Div', TruncateDiv = 'Div',
-                                                       Maximum = 'Max', Minimum = 'Min' })) do
-  M[type] = function(x, n)
-    if n:d(1) == dtypes.STRING then n:refuse('strings are not joined in ONNX') end
-    if type == 'TruncateDiv' and dtypes.is_float(n:d(1)) then
-      local d, a, b = n:d(1), n[1], n[2]
-      local half = dtypes.name[d] == 'float16' or dtypes.name[d] == 'bfloat16'      -- their quotients are rounded once
-      if half then a, b = x:cast(a, FLOAT32, d), x:cast(b, FLOAT32, d) end
-      local q = x:op('Div', { a, b })
-      local y = x:op('Mul', { x:op('Sign', { q }), x:op('Floor', { x:op('Abs', { q }) }) })
-      return half and x:cast(y, d) or y
+    if d == dtypes.STRING and not is_test then n:refuse('strings are not joined in ONNX') end
+    if onnx:find '^Bitwise' then
+      if x.opset < 18 then n:refuse('it needs opset 18') end
+      return x:op(onnx, inputs)
     end
-    return widened(x, n:d(1), { n[1], n[2] }, function(a) return x:op(onnx, a) end)
+    return widened(x, d, inputs, function(a) return x:op(onnx, a) end, is_test)
   end
+end
+for op = 0, core.op_count() - 1 do
+  local onnx, type = core.op_about(op, 'onnx'), core.op_info(op).type
+  if onnx then M[type] = named(type, onnx) end
 end
 
-for type, onnx in pairs(alike('Less Greater Equal', {
-  LessEqual = 'LessOrEqual', GreaterEqual = 'GreaterOrEqual', NotEqual = 'Equal',
-  LogicalAnd = 'And', LogicalOr = 'Or', LogicalXor = 'Xor',
-})) do
-  M[type] = function(x, n)
-    local a, b = n[1], n[2]
-    if small[n:d(1)] then a, b = x:cast(a, INT32), x:cast(b, INT32) end
-    local y = x:op(onnx, { a, b })
-    return type == 'NotEqual' and x:op('Not', { y }) or y
-  end
+function M.TruncateDiv(x, n)
+  local d, a, b = n:d(1), n[1], n[2]
+  if not dtypes.is_float(d) then return M.Div(x, n) end
+  local half = dtypes.name[d] == 'float16' or dtypes.name[d] == 'bfloat16'      -- their quotients are rounded once
+  if half then a, b = x:cast(a, FLOAT32, d), x:cast(b, FLOAT32, d) end
+  local q = x:op('Div', { a, b })
+  local y = x:op('Mul', { x:op('Sign', { q }), x:op('Floor', { x:op('Abs', { q }) }) })
+  return half and x:cast(y, d) or y
 end
+function M.NotEqual(x, n) return x:op('Not', { M.Equal(x, n) }) end
 
 local function same(_, n) return n[1] end
 for type in ('Identity StopGradient PreventGradient Snapshot DeepCopy GuaranteeConst EnsureShape CheckNumerics Print '
@@ -243,13 +225,6 @@ function M.Atan2(x, n)
   local turned = x:op('Where', { negative(by), x:op('Add', { plain, half_turn }), plain })
   local upright = x:op('And', { is_zero(by), x:op('Greater', { x:op('Abs', { y }), zero }) })
   return x:op('Where', { upright, x:op('Mul', { half_turn, x:number(0.5, d) }), turned })
-end
-
-for type, onnx in pairs(alike('BitwiseAnd BitwiseOr BitwiseXor', { Invert = 'BitwiseNot' })) do
-  M[type] = function(x, n)
-    if x.opset < 18 then n:refuse('it needs opset 18') end
-    return x:op(onnx, { n[1], n[2] })
-  end
 end
 
 local function where(x, condition, a, b, d)
