@@ -91,39 +91,43 @@ local parts = {
   train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot',
   rnn = 'dflow.rnn', image = 'dflow.image', signal = 'dflow.signal', cluster = 'dflow.cluster',
 }
-local inside = {
-  sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
-  ctc_greedy_decoder = 'dflow.nn.ctc', ctc_beam_search_decoder = 'dflow.nn.ctc', edit_distance = 'dflow.nn.ctc',
-  save = 'dflow.train.checkpoint', restore = 'dflow.train.checkpoint',
-  load_safetensors = 'dflow.exchange.safetensors', save_safetensors = 'dflow.exchange.safetensors',
-  load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy',
-  save_npz = 'dflow.exchange.npy', FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue',
-  RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue', SparseTensor = 'dflow.front.sparse',
-  sparse_placeholder = 'dflow.front.sparse', sparse_to_dense = 'dflow.front.sparse',
-  sparse_tensor_to_dense = 'dflow.front.sparse', sparse_to_indicator = 'dflow.front.sparse',
-    sparse_reorder = 'dflow.front.sparse',
-  sparse_reshape = 'dflow.front.sparse', sparse_transpose = 'dflow.front.sparse', sparse_slice = 'dflow.front.sparse',
-  sparse_split = 'dflow.front.sparse', sparse_concat = 'dflow.front.sparse', sparse_retain = 'dflow.front.sparse',
-  sparse_reset_shape = 'dflow.front.sparse', sparse_fill_empty_rows = 'dflow.front.sparse',
-  sparse_tensor_dense_matmul = 'dflow.front.sparse', sparse_add = 'dflow.front.sparse',
-  sparse_softmax = 'dflow.front.sparse', sparse_dense_cwise_mul = 'dflow.front.sparse',
-  sparse_dense_cwise_div = 'dflow.front.sparse', sparse_dense_cwise_add = 'dflow.front.sparse',
-    sparse_reduce_sum = 'dflow.front.sparse',
-  sparse_reduce_max = 'dflow.front.sparse', sparse_reduce_sum_sparse = 'dflow.front.sparse',
-  sparse_reduce_max_sparse = 'dflow.front.sparse', HashTable = 'dflow.front.table',
-  MutableHashTable = 'dflow.front.table', func = 'dflow.front.func', lua_func = 'dflow.front.lua_func',
-  variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
-  all_reduce = 'dflow.front.collective', all_gather = 'dflow.front.collective', broadcast = 'dflow.front.collective',
-  progress = 'dflow.progress', vmap = 'dflow.lanes', associative_scan = 'dflow.front.associative',
-  autograph = 'dflow.autograph', each = 'dflow.autograph', check_gradients = 'dflow.check',
-  checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
-  import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint',
-    save_checkpoint = 'dflow.exchange.checkpoint',
-  export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import',
-  import_hlo = 'dflow.exchange.hlo_import', quantize_model = 'dflow.exchange.quantize_model',
-  export_graph_def = 'dflow.exchange.export', tensor_list = 'dflow.exchange.tensor_list',
-    tensor_list_values = 'dflow.exchange.tensor_list',
-}
+local inside = {}
+for module, members in pairs{
+  ['dflow.autograph'] = 'autograph each',
+  ['dflow.check'] = 'check_gradients',
+  ['dflow.draw'] = 'draw',
+  ['dflow.exchange.checkpoint'] = 'load_checkpoint save_checkpoint',
+  ['dflow.exchange.export'] = 'export_graph_def',
+  ['dflow.exchange.graphdef'] = 'import_graph_def',
+  ['dflow.exchange.hlo_import'] = 'import_hlo',
+  ['dflow.exchange.npy'] = 'load_npy save_npy load_npz save_npz',
+  ['dflow.exchange.onnx'] = 'export_onnx',
+  ['dflow.exchange.onnx_import'] = 'import_onnx',
+  ['dflow.exchange.quantize_model'] = 'quantize_model',
+  ['dflow.exchange.safetensors'] = 'load_safetensors save_safetensors',
+  ['dflow.exchange.tensor_list'] = 'tensor_list tensor_list_values',
+  ['dflow.front.associative'] = 'associative_scan',
+  ['dflow.front.checkpoint'] = 'checkpoint',
+  ['dflow.front.collective'] = 'all_reduce all_gather broadcast',
+  ['dflow.front.func'] = 'func',
+  ['dflow.front.lua_func'] = 'lua_func',
+  ['dflow.front.queue'] = 'FIFOQueue PaddingFIFOQueue RandomShuffleQueue PriorityQueue',
+  ['dflow.front.sparse'] = 'SparseTensor sparse_placeholder sparse_to_dense sparse_tensor_to_dense '
+    .. 'sparse_to_indicator sparse_reorder sparse_reshape sparse_transpose sparse_slice sparse_split sparse_concat '
+    .. 'sparse_retain sparse_reset_shape sparse_fill_empty_rows sparse_tensor_dense_matmul sparse_add '
+    .. 'sparse_softmax sparse_dense_cwise_mul sparse_dense_cwise_div sparse_dense_cwise_add sparse_reduce_sum '
+    .. 'sparse_reduce_max sparse_reduce_sum_sparse sparse_reduce_max_sparse',
+  ['dflow.front.table'] = 'HashTable MutableHashTable',
+  ['dflow.front.variable_scope'] = 'variable_scope get_variable',
+  ['dflow.inspect.saved'] = 'saved',
+  ['dflow.lanes'] = 'vmap',
+  ['dflow.nn.ctc'] = 'ctc_loss ctc_greedy_decoder ctc_beam_search_decoder edit_distance',
+  ['dflow.nn.sampled'] = 'sampled_softmax_loss nce_loss',
+  ['dflow.progress'] = 'progress',
+  ['dflow.train.checkpoint'] = 'save restore',
+} do
+  for name in members:gmatch '%S+' do inside[name] = module end
+end
 
 local function names()
   local list = ops.names()

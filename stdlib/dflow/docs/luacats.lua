@@ -21,7 +21,7 @@ end
 local types = { int = 'integer', number = 'number', float = 'number', bool = 'boolean', string = 'string',
                 table = 'table', list = 'table', shape = 'integer[]', ['function'] = 'function', value = 'any',
                 dtype = 'dflow.DType', ints = 'integer[]', types = 'dflow.DType[]', shapes = 'table',
-                  tensor = 'dflow.Value' }
+                tensor = 'dflow.Value' }
 
 local function type_of(text)
   if not text then return 'any' end
@@ -47,24 +47,26 @@ local parameter_types = { units = 'integer', filters = 'integer', keep_dims = 'b
                           labels = 'dflow.Operand', predictions = 'dflow.Operand', logits = 'dflow.Operand' }
 
 -- What functions return that are no ops.
-local returns = { tensor_list = 'dflow.Tensor', constant = 'dflow.Output', placeholder = 'dflow.Output',
-                  placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable', Session = 'dflow.Session',
-                  TensorArray = 'dflow.TensorArray', tensor = 'dflow.Tensor', start = 'dflow.Run',
-                    Graph = 'dflow.Graph',
-                  default_graph = 'dflow.Graph', default_session = 'dflow.Session', load_npy = 'dflow.Tensor',
-                  get_variable = 'dflow.Variable', import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph',
-                  import_hlo = 'dflow.Graph', quantize_model = 'dflow.Graph', FIFOQueue = 'dflow.Queue',
-                    RandomShuffleQueue = 'dflow.Queue',
-                  PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output',
-                  plot = 'dflow.Plot', ['data.pipeline'] = 'dflow.Pipeline',
-                  ['summary.FileWriter'] = 'dflow.FileWriter', ['train.Saver'] = 'dflow.Saver',
-                    ['Optimizer:minimize'] = 'dflow.Operation',
-                  ['Optimizer:apply_gradients'] = 'dflow.Operation', ['TensorArray:write'] = 'dflow.TensorArray',
-                  ['TensorArray:unstack'] = 'dflow.TensorArray', ['TensorArray:read'] = 'dflow.Output',
-                  ['TensorArray:stack'] = 'dflow.Output', ['TensorArray:concat'] = 'dflow.Output',
-                  ['Session:start'] = 'dflow.Run', ['Variable:assign'] = 'dflow.Output',
-                    ['Variable:assign_add'] = 'dflow.Output',
-                  ['Variable:assign_sub'] = 'dflow.Output', ['Run:state'] = 'string' }
+local returns = {}
+for kind, names in pairs{
+  ['dflow.FileWriter'] = 'summary.FileWriter',
+  ['dflow.Graph'] = 'Graph default_graph import_graph_def import_onnx import_hlo quantize_model',
+  ['dflow.Operation'] = 'Optimizer:minimize Optimizer:apply_gradients',
+  ['dflow.Output'] = 'constant placeholder placeholder_with_default dim TensorArray:read TensorArray:stack '
+    .. 'TensorArray:concat Variable:assign Variable:assign_add Variable:assign_sub',
+  ['dflow.Pipeline'] = 'data.pipeline',
+  ['dflow.Plot'] = 'plot',
+  ['dflow.Queue'] = 'FIFOQueue RandomShuffleQueue PriorityQueue PaddingFIFOQueue',
+  ['dflow.Run'] = 'start Session:start',
+  ['dflow.Saver'] = 'train.Saver',
+  ['dflow.Session'] = 'Session default_session',
+  ['dflow.Tensor'] = 'tensor_list tensor load_npy',
+  ['dflow.TensorArray'] = 'TensorArray TensorArray:write TensorArray:unstack',
+  ['dflow.Variable'] = 'Variable get_variable',
+  string = 'Run:state',
+} do
+  for name in names:gmatch '%S+' do returns[name] = kind end
+end
 
 --- A comment of a text's first sentence and example.
 local function comment(name, out)
