@@ -403,6 +403,18 @@ function M.bits(v)
   return type(v) == 'number' and ('%a'):format(v) or v
 end
 
+--- The bits of all numbers in a value, tensors and tables of any depth, one after the other as a text.
+function M.text(v)
+  local out = {}
+  local function add(x)
+    if M.is_tensor(x) then x = flat(x) end
+    if type(x) ~= 'table' then out[#out + 1] = tostring(M.bits(x)) return end
+    for _, e in ipairs(x) do add(e) end
+  end
+  add(v)
+  return table.concat(out, ' ')
+end
+
 --- The types of the elementwise ops of `count` inputs, each of which may be of this dtype, that need no attribute.
 function M.elementwise(count, dtype)
   local registry, list = require 'dflow.front.registry', {}

@@ -4,16 +4,7 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local unpack = table.unpack or unpack
 
-local function flat(v, into)
-  if type(v) == 'number' then into[#into + 1] = v
-  elseif type(v) == 'boolean' then into[#into + 1] = v and 1 or 0
-  elseif not support.is_tensor(v) then for _, e in ipairs(v) do flat(e, into) end
-  elseif v.rank == 0 then flat(v:item(), into)
-  else flat(v:totable(), into) end
-  return into
-end
-
---- The numbers and shapes of what fn makes of these tensors there; of placeholders, so that nothing is computed before.
+--- The values and shapes of what fn makes of these tensors there; of placeholders, so that nothing is computed before.
 local function values(device, kernels, tensors, fn)
   local g = df.Graph()
   return g:as_default(function()
@@ -27,7 +18,7 @@ local function values(device, kernels, tensors, fn)
     for i, y in ipairs(ys) do
       local v = s:run(y, feeds)
       shapes[i] = support.is_tensor(v) and table.concat(v.shape, ',') or 'scalar'
-      flat(v, out)
+      out[i] = v
     end
     s:close()
     return out, table.concat(shapes, ';')
@@ -41,22 +32,12 @@ function M.check(what, dtype, tensors, fn)
   if only and not what:find(only, 1, true) then return end
   local ok, here, shape = pcall(values, 'cpu:0', 'ref', tensors, fn)
   local also, there, shape_there = pcall(values, 'gpu:0', 'cpu', tensors, fn)
-  local near, why = M.nears[dtype] or 1e-5, nil
-  if not ok or not also then why = tostring(not ok and here or there)
-  elseif shape ~= shape_there then why = shape .. ' and ' .. shape_there
-  else
-    for i = 1, #here do
-      local a, b = here[i], there[i]
-      if not (a == b or a ~= a and b ~= b or math.abs(a - b) <= near * math.max(1, math.abs(a))) then
-        why = ('number %d is %s, there %s'):format(i, a, b)
-        break
-      end
-    end
-  end
-  if why then
-    M.wrong = M.wrong + 1
-    print(('%s %s: %s'):format(what, dtype, why))
-  else M.agreeing = M.agreeing + 1 end
+  local near = M.nears[dtype] or 1e-5
+  local same, why = ok and also and shape == shape_there, not ok and here or not also and there or shape .. ' and ' .. tostring(shape_there)
+  if same then same, why = pcall(support.near, there, here, { rtol = near, atol = near }) end
+  if same then M.agreeing = M.agreeing + 1 return end
+  M.wrong = M.wrong + 1
+  print(('%s %s: %s'):format(what, dtype, tostring(why)))
 end
 
 function M.told() print(('%d agree, %d do not'):format(M.agreeing, M.wrong)) end

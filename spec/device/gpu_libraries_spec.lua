@@ -53,7 +53,7 @@ local products = [[
 
 -- Chains of elementwise ops, of each dtype, that meet rows, columns, numbers of the host and of the device; their bits, as text.
 local chains = [[
-  local said = {}
+  local said, text = {}, require 'spec.support'.text
   for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
     local x, row, column = df.placeholder(dtype, { -1, 3 }), df.placeholder(dtype, { 3 }), df.placeholder(dtype, { -1, 1 })
     local y = df.device('gpu:0', function()
@@ -65,18 +65,14 @@ local chains = [[
                df.cast(c * 40, 'uint8'), df.cast(df.cast(c, 'bool'), 'int64') + df.cast(a * 3, 'int64'), df.cast(df.cast(b, 'float16') * 2, 'bfloat16'),
                df.cast(column + c, 'float64') * 3, df.leaky_relu(df.cast(c, 'float32') * 2, { alpha = 0.3 }) }
     end)
-    local cast = {}
-    for i, v in ipairs(y) do cast[i] = df.cast(v, 'float64') end
-    for r, v in ipairs(df.run(cast, { [x] = { { 0.3, -1.2, 2.5 }, { 0.1, 0.7, -0.4 } }, [row] = { 1, 2, 3 }, [column] = { { 0.5 }, { -2 } } })) do
-      for i = 0, 1 do for j = 0, 2 do said[#said + 1] = ('%a'):format(v:at(i, j)) end end
-    end
+    said[#said + 1] = text(df.run(y, { [x] = { { 0.3, -1.2, 2.5 }, { 0.1, 0.7, -0.4 } }, [row] = { 1, 2, 3 }, [column] = { { 0.5 }, { -2 } } }))
   end
   local z = df.placeholder('float64', { 3 })
   local slopes = df.device('gpu:0', function() local l = df.leaky_relu(z * 2, { alpha = 0.1 }); return { l, df.gradients(l + l * z, z) } end)
-  for _, v in ipairs(df.run(slopes, { [z] = { -1.5, 0, 2 } })) do for i = 0, 2 do said[#said + 1] = ('%a'):format(v:at(i)) end end
+  said[#said + 1] = text(df.run(slopes, { [z] = { -1.5, 0, 2 } }))
   local v = df.placeholder('int32', { 4 })
   local w = df.device('gpu:0', function() return df.bitwise_xor(v * 3 - 7, df.maximum(v, 2)) end)
-  for i = 0, 3 do said[#said + 1] = df.run(w, { [v] = { 5, -3, 7, 0 } }):at(i) end
+  said[#said + 1] = text(df.run(w, { [v] = { 5, -3, 7, 0 } }))
   print(table.concat(said, ' '))
   for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches, d.libraries[2]) end end
 ]]
@@ -285,7 +281,7 @@ describe('the libraries of gpu:0', function()
       f = df.func('again', { 'int32' }, function(i)
         return df.cond(i:lt(1), function() return x * w end, function() return df.tanh(f(i - 1)) * w end)
       end, { returns = { 'float64' }, result_shapes = { { 1, 3 } } })
-      for _, v in ipairs(df.run(df.gradients(df.reduce_sum(df.square(f(df.int32(3)))), w) + 0):reshape{ -1 }:totable()) do print(('%a'):format(v)) end
+      print(require 'spec.support'.text(df.run(df.gradients(df.reduce_sum(df.square(f(df.int32(3)))), w))))
     ]]
     local apart = gpu(code, 'DFLOW_DEFAULT_DEVICE=gpu:0 DFLOW_STRESS=apart')
     assert.matches('^%-?0x', apart)
@@ -301,8 +297,8 @@ describe('the libraries of gpu:0', function()
       local dims = { { 3, 4 }, { 1, 4 }, { 3, 1 }, { 1, 1 } }
       for round = 1, 3 do
         for _, one in ipairs(dims) do for _, two in ipairs(dims) do
-          local t = s:run(df.reshape(y, { 12 }), { [x] = matrix(3, 4, 0.7 + round), [b] = matrix(one[1], one[2], 0.3), [c] = matrix(two[1], two[2], 1.3) })
-          for _, v in ipairs(t:totable()) do said[#said + 1] = ('%a'):format(v) end
+          said[#said + 1] = require 'spec.support'.text(
+            s:run(df.reshape(y, { 12 }), { [x] = matrix(3, 4, 0.7 + round), [b] = matrix(one[1], one[2], 0.3), [c] = matrix(two[1], two[2], 1.3) }))
         end end
       end
       print(table.concat(said, ' '))
@@ -376,11 +372,7 @@ describe('the libraries of gpu:0', function()
         local feeds = { [x] = df.run(df.cast(df.reshape(df.float32(list), { 5, n }), dtype)) }
         s:run(out, feeds)
         local was = s:devices()[2].launches
-        for _, v in ipairs(s:run(out, feeds)) do
-          local bits = {}
-          for i, each in ipairs(v:reshape{ -1 }:totable()) do bits[i] = ('%a'):format(each) end
-          print(table.concat(bits, ' '))
-        end
+        print(require 'spec.support'.text(s:run(out, feeds)))
         launches[#launches + 1] = s:devices()[2].launches - was
         s:close()
       end
@@ -406,10 +398,9 @@ describe('the libraries of gpu:0', function()
       end)
       local s, feeds, first = df.Session{}, { [x] = { -3, -1, 0, 0.5, 2 } }, nil
       local function launches()                            -- of the next run
-        local was, v, said = s:devices()[2].launches, s:run(y, feeds), {}
-        for i = 0, 4 do said[i + 1] = ('%a'):format(v:at(i)) end
-        first = first or table.concat(said, ' ')
-        if table.concat(said, ' ') ~= first then print('other bits') end
+        local was, said = s:devices()[2].launches, require 'spec.support'.text(s:run(y, feeds))
+        first = first or said
+        if said ~= first then print('other bits') end
         return s:devices()[2].launches - was
       end
       local alone, runs = launches(), 0
@@ -441,8 +432,7 @@ describe('the libraries of gpu:0', function()
       local s = df.Session{ devices = { 'cpu:0', 'gpu:0' }, owners = arg and 1 or 2, soft_placement = true }
       for _, save in ipairs{ 'keep', 'swap', 'recompute' } do
         local r = s:run(df.device('gpu:0', function() return program(save) end), { [x0] = { { 0.1, 0.2, 0.3, 0.4 }, { 1, -1, 0.5, 0 } } })
-        io.write(('%a '):format(r[1]))
-        for k = 2, 3 do for i = 0, 1 do for j = 0, 3 do io.write(('%a '):format(r[k]:at(i, j))) end end end
+        io.write(require 'spec.support'.text(r), ' ')
       end
       print()
       print(s:devices()[2].libraries[2]:match 'NVRTC' ~= nil)
@@ -471,14 +461,12 @@ describe('the libraries of gpu:0', function()
             return df.tensor(t, 'float32')
           end
           local r = df.run(out, { [x] = ramp(2 * how[1] * how[2] * 3, 0.7):reshape{ 2, how[1], how[2], 3 }, [w] = ramp(72, 0.3):reshape{ 3, 2, 3, 4 } })
-          for _, v in ipairs{ r[1], r[2][1], r[2][2] } do for _, e in ipairs(df.run(df.reshape(v, { -1 })):totable()) do said[#said + 1] = e end end
+          said[#said + 1] = r
         end
         return said
       end
       for dtype, near in pairs{ float32 = 1e-5, float64 = 1e-6, float16 = 1e-2, bfloat16 = 1e-1 } do
-        local a, b, worst = values('cpu:0', dtype), values('gpu:0', dtype), 0
-        for i, v in ipairs(a) do worst = math.max(worst, math.abs(v - b[i]) / math.max(1, math.abs(v))) end
-        if #a ~= #b or not (worst <= near) then print(dtype, #a, #b, worst) end
+        require 'spec.support'.near(values('gpu:0', dtype), values('cpu:0', dtype), { rtol = near, atol = near })
       end
       for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches > 0, d.libraries[3]) end end
     ]]
@@ -517,16 +505,11 @@ describe('the libraries of gpu:0', function()
           local out = df.device(device, function()
             local typed = {}
             for i, x in ipairs(xs) do typed[i] = df.cast(x, dtype) end
-            local y, all = make(unpack(typed)), {}
-            for i, v in ipairs(y) do all[i] = df.cast(v, 'float64') end
-            local g = y.last and {} or df.gradients(df.reduce_sum(df.cast(y[1] * y[1], 'float32')), xs, { unconnected = 'zero' })
-            for _, v in ipairs(g) do all[#all + 1] = df.cast(v, 'float64') end
-            return all
+            local y = make(unpack(typed))
+            if y.last then return { y[1], y[2], y[3] } end
+            return { y, df.gradients(df.reduce_sum(df.cast(y[1] * y[1], 'float32')), xs, { unconnected = 'zero' }) }
           end)
-          local function flat(v)
-            if type(v) == 'number' then said[#said + 1] = v else for _, e in ipairs(v) do flat(e) end end
-          end
-          for _, v in ipairs(df.run(out, feeds)) do flat(v:totable()) end
+          said[#said + 1] = df.run(out, feeds)
         end
         for _, how in ipairs{ { 6, 5, 2, 2, 'VALID' }, { 7, 7, 2, 3, 'SAME' }, { 8, 6, 2, 3, 'SAME' }, { 5, 5, 1, 3, 'SAME' } } do
           local pool = { ksize = { 1, how[4], how[4], 1 }, strides = { 1, how[3], how[3], 1 }, padding = how[5] }
@@ -556,12 +539,7 @@ describe('the libraries of gpu:0', function()
         return said
       end
       for dtype, near in pairs{ float32 = 2e-5, float64 = 2e-6, float16 = 1e-2, bfloat16 = 1e-1 } do
-        local a, b, worst = values('cpu:0', dtype), values('gpu:0', dtype), 0
-        for i, v in ipairs(a) do
-          local d = math.abs(v - b[i]) / math.max(1, math.abs(v))
-          if d > worst or d ~= d then worst = d end
-        end
-        if #a ~= #b or not (worst <= near) then print(dtype, #a, #b, worst) end
+        require 'spec.support'.near(values('gpu:0', dtype), values('cpu:0', dtype), { rtol = near, atol = near })
       end
       local nan = df.placeholder('float32', { 1, 2, 2, 1 })
       local kept = df.device('gpu:0', function() return df.max_pool(nan, { ksize = { 1, 2, 2, 1 }, strides = { 1, 1, 1, 1 }, padding = 'VALID' }) end)
@@ -603,13 +581,9 @@ describe('the libraries of gpu:0', function()
         return y, { [x] = { { 0.3, -1.2, 2.5 }, { 0.1, 0.7, -0.4 } }, [w] = { { 1, 2, 3, 4 }, { 0.1, 0.2, 0.3, 0.4 }, { -1, 1, -1, 1.5 } }, [b] = { 0.7, -0.1, 1e-3, 5 } }
       end
       local said = {}
-      local function say(v)
-        if type(v) == 'table' and not v.dtype then for _, e in ipairs(v) do say(e) end return end
-        for _, e in ipairs(df.run(df.reshape(df.cast(v, 'float64'), { -1 })):totable()) do said[#said + 1] = ('%a'):format(e) end
-      end
       for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
         local y, feeds = program(dtype)
-        say(df.run(y, feeds))
+        said[#said + 1] = require 'spec.support'.text(df.run(y, feeds))
       end
       print(table.concat(said, ' '))
       for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches) end end
@@ -644,15 +618,8 @@ describe('the libraries of gpu:0', function()
         return { h, k, df.gradients(df.reduce_sum(h * h), { w, b, x0 }) }
       end)
       local s = df.Session{ devices = { 'cpu:0', 'gpu:0' }, soft_placement = true }
-      local said = {}
-      local function flat(v)
-        if type(v) == 'number' then said[#said + 1] = ('%a'):format(v)
-        elseif type(v) == 'table' and not v.dtype then for _, e in ipairs(v) do flat(e) end
-        else flat(v:totable()) end
-      end
       local feeds = { [w] = { { 0.1, 0.2, 0.3 }, { -0.2, 0.5, 0.1 }, { 0.3, 0.3, -0.4 } }, [b] = { 0.1, -0.1, 0.05 }, [x0] = { { 1, 2, 3 }, { -1, 0, 1 } } }
-      flat(s:run(y, feeds))
-      print(table.concat(said, ' '))
+      print(require 'spec.support'.text(s:run(y, feeds)))
       print(s:devices()[2].launches)
     ]]
     local function parts(env)
@@ -687,13 +654,9 @@ describe('the libraries of gpu:0', function()
         return y, { [x] = df.tensor(image, dtype, { 2, 5, 4, 2 }), [w] = df.tensor(taps, dtype, { 3, 2, 2, 3 }), [b] = { 0.7, -0.1, 1e-3 } }
       end
       local said = {}
-      local function say(v)
-        if type(v) == 'table' and not v.dtype then for _, e in ipairs(v) do say(e) end return end
-        for _, e in ipairs(df.run(df.reshape(df.cast(v, 'float64'), { -1 })):totable()) do said[#said + 1] = e == e and ('%a'):format(e) or 'nan' end
-      end
       for _, dtype in ipairs{ 'float32', 'float64', 'float16' } do
         local y, feeds = program(dtype)
-        say(df.run(y, feeds))
+        said[#said + 1] = require 'spec.support'.text(df.run(y, feeds))
       end
       print(table.concat(said, ' '))
       for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches) end end
