@@ -198,9 +198,10 @@ const char *df_op_attrs(int32_t op);                     /* "transpose_a:bool=fa
    gradient's test), "onnx", "reads" (what it gives the value of, where it is stateful and does nothing else), "passes"
    (what it hands on as it is), "primitive" (which one it is, RefSwitch a Switch; "" for ops with a kernel), "variable"
    (what names one), "random" (it draws from the session's generator), "elementwise" (its inputs are broadcast, its
-   output's elements come of theirs), "parts" (all taken apart: runtime/op/parts.c) or
-   "gpu": "kernel" (once a GPU is open, it has one), "moves" (values, wherever they lie), "looks" (at shapes alone),
-   "flow" (the engine does it); "": the host runs it; or "hosted" (asked to run on a GPU, it runs on the host). */
+   output's elements come of theirs), "reduces" (the axes that its second input names), "parts" (all taken apart:
+   runtime/op/parts.c) or "gpu": "kernel" (once a GPU is open, it has one), "moves" (values, wherever they lie), "looks"
+   (at shapes alone), "flow" (the engine does it); "": the host runs it; or "hosted" (asked to run on a GPU, it runs on
+   the host). */
 const char *df_op_about(int32_t op, const char *what);      /* "" when it says nothing */
 const char *df_op_example(int32_t op);                   /* a line of Lua, or "" */
 bool        df_op_has_gradient(int32_t op);

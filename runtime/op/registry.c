@@ -373,6 +373,10 @@ static bool is_elementwise(const dfi_op_info *o) {
   if (o->nin == 1) return o->op->shape == dfi_shape_same;
   return o->op->shape == dfi_shape_binary || o->op->shape == dfi_shape_ternary;
 }
+/* Does it reduce the axes that its second input names? */
+static bool is_reduction(const dfi_op_info *o) {
+  return o->nin == 2 && o->in[1].var >= 0 && !strcmp(o->in[1].name, "reduction_indices");
+}
 const char *df_op_about(int32_t op, const char *what) {
   const df_op *o = at(op);
   if (!what) return "";
@@ -391,6 +395,7 @@ const char *df_op_about(int32_t op, const char *what) {
   if (!strcmp(what, "primitive")) return o->flow < sizeof primitive / sizeof *primitive ? text(primitive[o->flow]) : "";
   if (!strcmp(what, "variable")) return o->traits & DFO_VARIABLE ? "its output" : "";
   if (!strcmp(what, "elementwise")) return *o->type && is_elementwise(dfi_op_info_at(op)) ? "yes" : "";
+  if (!strcmp(what, "reduces")) return *o->type && is_reduction(dfi_op_info_at(op)) ? "axes" : "";
   if (!strcmp(what, "passes")) return o->traits & DFO_PASSES ? "its input" : "";
   if (!strcmp(what, "random")) return o->traits & DFO_RANDOM ? "another value each time" : "";
   if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";

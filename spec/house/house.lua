@@ -75,7 +75,7 @@ M.lua_named = {
   ['stdlib/dflow/draw/model.lua'] = 'a Switch that another stands for is none that was simplified',
   ['stdlib/dflow/draw/svg.lua'] = 'a TensorArray is drawn as one that saves',
   ['stdlib/dflow/exchange/graphdef.lua'] = FILE_OF_OTHERS, ['stdlib/dflow/exchange/onnx.lua'] = FILE_OF_OTHERS,
-  ['stdlib/dflow/exchange/onnx/forms.lua'] = FILE_OF_OTHERS, ['stdlib/dflow/exchange/onnx/ops.lua'] = FILE_OF_OTHERS,
+  ['stdlib/dflow/exchange/onnx/forms.lua'] = FILE_OF_OTHERS,
   ['stdlib/dflow/front/intern.lua'] = 'below the registry: an input that is given, or may be left out, is itself',
   ['stdlib/dflow/front/table.lua'] = 'the kind of table that the function of that name makes',
   ['stdlib/dflow/front/queue.lua'] = 'the kind of queue that the function of that name makes',

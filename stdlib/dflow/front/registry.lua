@@ -131,7 +131,7 @@ function M.has(name) return by_type[name] ~= nil end
 function M.reductions()
   local list = {}
   for type, info in pairs(by_type) do
-    if (info.inputs or ''):find(' reduction_indices:Tidx', 1, true) then list[info.lua] = type end
+    if M.about(type, 'reduces') then list[info.lua] = type end
   end
   return list
 end

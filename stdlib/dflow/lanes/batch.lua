@@ -31,9 +31,8 @@ M.key = key
 --- May its operands have lanes in front of the axes that they broadcast? Entries say so, but for those whose outputs
 -- have another dtype or are their inputs as they are.
 local others = {}
-for name in ('Angle Complex ComplexAbs DeepCopy Identity Imag PreventGradient Real Snapshot StopGradient'):gmatch '%a+' do
-  others[name] = true
-end
+for name in ('Angle Complex ComplexAbs DeepCopy Identity Imag PreventGradient Real Snapshot '
+             .. 'StopGradient'):gmatch '%a+' do others[name] = true end
 function M.is_elementwise(type_name) return others[type_name] or registry.about(type_name, 'elementwise') ~= nil end
 
 -- ---- control flow as it was built: dflow.h, df_flow_describe --------------------------------------------------------
