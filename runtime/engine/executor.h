@@ -50,7 +50,7 @@ typedef struct dfi_second {
   struct dfi_remat *of;      /* retained */
   uint32_t   child;          /* its place in the top level's record */
   int64_t    segment, end;   /* iterations before `end` */
-  bool       in_vain;        /* something has been let go meanwhile, which may have been passed already */
+  bool       is_outdated;    /* values were let go since it began, maybe of iterations that it had run already */
 } dfi_second;
 
 /* One running instance of a loop (or the top level). */
@@ -66,9 +66,9 @@ struct dfi_frame {
   int64_t      capacity;
   int64_t      first, next;  /* open iterations are first … next - 1 */
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
-  int64_t      paced;        /* the last iteration with which swap.c widened the window; -1: none */
-  int64_t      told;         /* the iteration whose end the other owners are told of, where they want to know; -1 */
-  uint32_t     round;        /* and the next round of these messages */
+  int64_t      widened_at;   /* the last iteration with which swap.c widened the window; -1: none */
+  int64_t      ended_told;   /* the iteration whose end the owners now tell each other, where they do; -1: none */
+  uint32_t     round;        /* the next round of these messages */
   bool         tokens_only;  /* another engine could not run it */
   df_value    *constants;    /* nconsts, then ninvariants, which are EMPTY until one is computed */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
@@ -357,7 +357,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r);
 /* The run has failed here; the first error wins. r and p may be NULL. */
 void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message);
 /* The token that ran last, of p in r, comes again after those that are ready now. */
-void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
+void dfi_exec_requeue(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 /* A call goes into and out of the list of those that are away. */
 void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);

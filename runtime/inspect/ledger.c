@@ -98,7 +98,7 @@ static void enter(book *k, uint32_t from, uint32_t to, int32_t what) {
 }
 
 /* What will never come in an iteration: a loop's Merge with a node of its own gets one of its inputs only. */
-static void enter_in_vain(book *k, const dfi_pnode *p) {
+static void enter_unmerged(book *k, const dfi_pnode *p) {
   for (uint32_t e = p->edge[0]; e < p->edge[1]; e++)
     if ((k->x->edge[e].to & 0xff) == DFI_TO_MERGE) k->account[k->x->edge[e].node].lost++;
 }
@@ -122,7 +122,7 @@ static void from_node(book *k, const dfi_record *r, const dfi_pnode *p) {
 static void from_enter(book *k, const dfi_record *r, const dfi_pnode *p) {
   const bool dead = r->frame->enter_dead[p->enter];
   if (p->constant) return;
-  if (r->number) enter_in_vain(k, p);
+  if (r->number) enter_unmerged(k, p);
   else if (!started(r)) enter(k, p->edge[0], p->edge[1], OWED);
   else enter(k, p->edge[0], p->edge[1], dead && p->merges && !k->x->team ? LOST : dead ? SENT_DEAD : SENT_LIVE);
 }
@@ -130,7 +130,7 @@ static void from_enter(book *k, const dfi_record *r, const dfi_pnode *p) {
 static void from_next(book *k, const dfi_record *r, const dfi_pnode *p) {
   const dfi_frame *f = r->frame;
   if (whose_is(k, p) != MINE) return;
-  if (!r->number) { enter_in_vain(k, p); return; }
+  if (!r->number) { enter_unmerged(k, p); return; }
   const dfi_record *before = r->number > f->first ? f->ring[(r->number - 1) & (f->capacity - 1)] : NULL;
   int32_t what = SENT_LIVE;                          /* a loop's NextIterations are all live or all dead */
   if (before) what = !has_run(k, before, p) ? OWED : was_dead(before, p) ? LOST : SENT_LIVE;

@@ -4,7 +4,7 @@
 #include "op/op.h"
 #include "graph/grad.h"
 
-/* ---- shapes (infer_array.c, infer_slice.c, index_shape.c) -------------------------------------------------- */
+/* ---- shapes (array_shape.c, slice_shape.c, index_shape.c) -------------------------------------------------- */
 int32_t dfi_infer_shape(dfi_infer *c);
 int32_t dfi_infer_scalar(dfi_infer *c);
 int32_t dfi_infer_reshape(dfi_infer *c);

@@ -1,4 +1,4 @@
-/* host.h: calls that the program around the library computes, on a thread of its own choosing (df_host). */
+/* host.h: calls that the program around the library computes, on a thread of its own choosing (df_host_open). */
 #ifndef DFLOW_HOST_H
 #define DFLOW_HOST_H
 #include "op/op.h"

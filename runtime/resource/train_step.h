@@ -1,4 +1,4 @@
-/* train_step.h: the variables of an optimizer's step, locked together; what train_step.c and train_rule.c share. */
+/* train_step.h: the variables of an optimizer's step, locked together: for resource/train_step.c and ops/train.c. */
 #ifndef DFLOW_TRAIN_STEP_H
 #define DFLOW_TRAIN_STEP_H
 #include "resource/variable.h"

@@ -333,7 +333,7 @@ void df_run_release(df_run *r) {
 int32_t df_run_pause(df_run *r, df_stop *stop) {
   bool mine;
   int32_t state = dfi_watch_hold(r->watch, &mine);
-  r->watch->stays = true;
+  r->watch->until_resumed = true;
   if (state == DF_RUN_RUNNING) {            /* the wish stands */
     r->watch->want_pause = true;
     atomic_store(&r->watch->wanted, 1);
@@ -360,17 +360,17 @@ int32_t df_run_at(df_run *r) {
 void df_run_resume(df_run *r, int32_t step, int64_t n) {
   dfi_watch *w = r->watch;
   pthread_mutex_lock(&w->lock);
-  if (w->state == DF_RUN_PAUSED && w->stays) {
+  if (w->state == DF_RUN_PAUSED && w->until_resumed) {
     const dfi_exec *x = w->exec;
     w->step = step;
     w->left = n > 0 ? n : 1;
     w->step_frame = w->stop_serial;
     w->step_ended = false;
     w->step_number = step != DF_STEP_FRAME ? w->stop.iteration : dfi_watch_together(w) ? w->opened : x->count.frames;
-    w->stays = w->want_pause = false;       /* one that waited for the pause may have asked again meanwhile */
+    w->until_resumed = w->want_pause = false;       /* one that waited for the pause may have asked again meanwhile */
     dfi_watch_go_on(w);
   } else if (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {
-    w->want_pause = w->stays = false;       /* it was asked to pause, and has not yet */
+    w->want_pause = w->until_resumed = false;       /* it was asked to pause, and has not yet */
     if (w->halts) dfi_watch_go_on(w);
   }
   pthread_mutex_unlock(&w->lock);
@@ -384,7 +384,7 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
   dfi_host_serve();
   pthread_mutex_lock(&w->lock);
   bool in_time = true;
-  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->stays) && in_time) {
+  while (w->state != DF_RUN_OVER && !(w->state == DF_RUN_PAUSED && w->until_resumed) && in_time) {
     if (dfi_host_asked()) {
       pthread_mutex_unlock(&w->lock);
       const int32_t served = dfi_host_serve();
@@ -394,7 +394,7 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
     }
     in_time = dfi_watch_wait(w, until, interrupts);
   }
-  int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* it is inspected */
+  int32_t state = w->state == DF_RUN_PAUSED && !w->until_resumed ? DF_RUN_RUNNING : w->state;      /* it is inspected */
   if (stop) *stop = w->stop;
   pthread_mutex_unlock(&w->lock);
   dfi_host_bell(NULL, NULL);

@@ -1,5 +1,5 @@
 /* recover_flow.h: the conds and loops of an imported graph while they are looked for: recover_flow.c finds them,
- * recover_flow_build.c makes df_conds and df_loops of what was found.
+ * recover_flow_build.c builds the conds and loops that were found.
  *
  * Places. Each node gets a place in a tree of contexts-to-be: the top, the two branches of each cond, and of each loop
  * what is common to its iterations (its constants), and below that its predicate, its body and what leaves it. A Switch

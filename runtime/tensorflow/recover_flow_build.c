@@ -1,4 +1,4 @@
-/* recover_flow_build.c: makes df_conds and df_loops of what recover_flow.c has found, so that what was imported is like
+/* recover_flow_build.c: builds the conds and loops that recover_flow.c has found, so that what was imported is like
  * what was built here.
  *
  * A value then is used in its own context only: what TensorFlow lets through (an outer value used in a branch as it is)

@@ -106,7 +106,7 @@ static double next_change(const dfi_timed *t) {
   return next;
 }
 
-void dfi_timed_again(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node) {
+void dfi_timed_requeue(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node) {
   dfi_timed *t = x->timed;
   const double next = next_change(t);
   if (!isinf(next) && next > r->when[node]) r->when[node] = next;

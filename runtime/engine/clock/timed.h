@@ -49,7 +49,7 @@ void   dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node, bool begins);
 void   dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node);
 /* The same, of a token that ran and was put back: what it sends need not be carried again, and something happens before
    its turn comes. */
-void   dfi_timed_again(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node);
+void   dfi_timed_requeue(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node);
 /* The queue has grown. */
 void   dfi_timed_grown(dfi_exec *x);
 /* Brings the earliest token to the head of the queue, after the messages that leave before it; it is taken. */

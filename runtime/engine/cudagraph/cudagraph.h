@@ -251,7 +251,7 @@ bool dfi_cudagraph_current(const dfi_cudagraph_exec *m, const dfi_record *r, boo
  * After these. False: the device failed. */
 bool dfi_cudagraph_await(const dfi_exec *x, const dfi_cudagraph_loop *l, const dfi_cudagraph_exec *m,
                          const dfi_record *r);
-/* Before `find_numbers`: what is known to move. After it: what m's graph will read. */
+/* Before dfi_cudagraph_find_numbers: what is known to move. After it: what m's graph will read. */
 void dfi_cudagraph_find_moved(dfi_cudagraph_loop *l, dfi_cudagraph_exec *m, const dfi_record *r);
 void dfi_cudagraph_fix(const dfi_exec *x, const dfi_cudagraph_loop *l, dfi_cudagraph_exec *m, const dfi_record *r);
 void dfi_cudagraph_forget_fixed(dfi_cudagraph_exec *m);

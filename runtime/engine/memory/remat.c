@@ -312,7 +312,7 @@ bool dfi_remat_can(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
 void dfi_remat_let_go(dfi_tensor_array *a, int64_t i) {
   dfi_tensor_array_let_go(a, i);
   a->remat->last = -1;
-  if (a->remat->running) a->remat->running->in_vain = true;
+  if (a->remat->running) a->remat->running->is_outdated = true;
 }
 
 /* Lets go what the iterations of a segment had saved, once more. */
@@ -470,7 +470,7 @@ void dfi_remat_over(dfi_exec *x, dfi_frame *f) {
   dfi_remat *s = m->of;
   x->remat_iterations += f->next - begin_of(m->segment);
   s->running = NULL;
-  s->last = m->in_vain ? -1 : m->segment;
+  s->last = m->is_outdated ? -1 : m->segment;
   f->origin->children[m->child] = NULL;
   f->second = NULL;
   dfi_free(m);

@@ -117,14 +117,14 @@ static void pace(dfi_swapper *w, const swap_device *s, const dfi_call *c, const 
   const int64_t number = c->record->number, first = f->second ? f->second->end - f->second->segment - 1 : 0;
   const dfi_devmem_stats now = memory_of(s);
   if (!now.limit || !f->origin) return;
-  if (number == first && f->paced < 0 && now.in_use > now.limit / 8 * 3) {
+  if (number == first && f->widened_at < 0 && now.in_use > now.limit / 8 * 3) {
     const int64_t room = now.limit / 8 * 7 - now.in_use,
                   each = TIMES * saved_each(&w->policies, dfi_save_policy_entry(&w->policies, a, c));
     if (f->window > room / each) f->window = room > each ? room / each : 1;
-    f->paced = number;
-  } else if (number != f->next - 1 || number == f->paced) return;
-  else if (now.in_use > now.limit / 8 * 5) { f->paced = number; f->window = (f->window + 1) / 2; }
-  else if (f->window < f->scope->parallel_iterations) { f->paced = number; dfi_frame_widen(c->exec, f); }
+    f->widened_at = number;
+  } else if (number != f->next - 1 || number == f->widened_at) return;
+  else if (now.in_use > now.limit / 8 * 5) { f->widened_at = number; f->window = (f->window + 1) / 2; }
+  else if (f->window < f->scope->parallel_iterations) { f->widened_at = number; dfi_frame_widen(c->exec, f); }
 }
 
 /* Is a read of an iteration that was opened before the window was closed so far? */

@@ -159,7 +159,7 @@ bool dfi_halt_complete(dfi_watch *w) {
     w->stop = h->reason.stop;
     w->stopper = h->reason.owner;
     w->stop_serial = h->reason.serial;
-    w->stays = true;
+    w->until_resumed = true;
     return true;
   }
   if (h->ordered && !h->said) {
@@ -253,7 +253,7 @@ static void goes(dfi_watch *w, const unsigned char *bytes, int64_t n) {
   w->stopper = s.stopper;
   w->step_frame = s.step_frame;
   w->step_number = s.step == DF_STEP_FRAME ? w->opened : s.step_number;
-  w->step_ended = w->stays = w->want_pause = false;
+  w->step_ended = w->until_resumed = w->want_pause = false;
   h->turn = (int32_t)s.turn;
   dfi_watch_go_on(w);
 }

@@ -33,7 +33,7 @@ void dfi_log_send(dfi_exec *x) {
   struct { stretch head; df_event event[DFI_CHUNK_EVENTS]; } *part = dfi_xmalloc(sizeof *part);
   for (int64_t i = 0; i < all; i += DFI_CHUNK_EVENTS) {
     const int64_t n = all - i < DFI_CHUNK_EVENTS ? all - i : DFI_CHUNK_EVENTS;
-    part->head = (stretch){ w->began, w->ordered, dfi_now(), n };
+    part->head = (stretch){ w->began, w->ordered_at, dfi_now(), n };
     for (int64_t k = 0; k < n; k++) part->event[k] = *dfi_log_at(w, i + k);
     dfi_halt_say_log(w->halt, part, sizeof part->head + sizeof *part->event * (size_t)n);
   }

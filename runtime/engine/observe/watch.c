@@ -32,7 +32,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
   for (char *o = strtok_r(copy, " ", &save); o && !status; o = strtok_r(NULL, " ", &save)) {
-    if (!strcmp(o, "paused=yes")) { w->want_pause = w->stays = true; atomic_store(&w->wanted, 1); }
+    if (!strcmp(o, "paused=yes")) { w->want_pause = w->until_resumed = true; atomic_store(&w->wanted, 1); }
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
     else if (!strcmp(o, "record=yes")) w->records = true;
@@ -63,9 +63,9 @@ dfi_watch *dfi_watch_follow(uint32_t order, double ordered) {
   snprintf(options, sizeof options, "%s%s%s", order & DFI_WATCH_PAUSED ? "paused=yes " : "",
            order & DFI_WATCH_LOGS ? "log=tokens " : "", order & DFI_WATCH_KEEPS ? "log=values" : "");
   dfi_watch *w = dfi_watch_new(options, NULL);
-  w->follows = true;
-  w->ordered = ordered;
-  w->shows = (order & DFI_WATCH_REMAINS) != 0;
+  w->is_remote = true;
+  w->ordered_at = ordered;
+  w->reports_end = (order & DFI_WATCH_REMAINS) != 0;
   return w;
 }
 
@@ -198,7 +198,7 @@ static void stand_together(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t br
   if (!w->halts) {
     say_where(x, w, reason, breakpoint, at);
     w->want_pause = false;
-    w->stays |= reason != DF_STOP_ASKED;
+    w->until_resumed |= reason != DF_STOP_ASKED;
     w->step = DF_STEP_NONE;
     w->halts = true;
     atomic_store(&w->wanted, 1);
@@ -238,7 +238,7 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
   if (x->logs) dfi_log_flush(x);
   say_where(x, w, reason, breakpoint, at);
   w->want_pause = false;
-  w->stays |= reason != DF_STOP_ASKED;
+  w->until_resumed |= reason != DF_STOP_ASKED;
   w->step = DF_STEP_NONE;
   w->state = DF_RUN_PAUSED;
   if (x->live) dfi_exec_publish(x);
@@ -419,11 +419,11 @@ void dfi_watch_end(dfi_exec *x) {
   dfi_looker *k = &x->look;
   if (k->has_last) look_back(x, w);
   if (x->logs) dfi_log_end(x);
-  if (w->follows) dfi_watch_pass_turn(w);
+  if (w->is_remote) dfi_watch_pass_turn(w);
   pthread_mutex_lock(&w->lock);
   if (w->halts) dfi_watch_go_on(w);
   if (k->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, k->hit, &k->last);  /* the last token of all made a NaN */
-  if (w->shows) dfi_halt_end(x);
+  if (w->reports_end) dfi_halt_end(x);
   if (w->remains) {                        /* it is over when its results were fetched: df_run says so */
     if (dfi_watch_together(w)) w->gathered = dfi_gather(x);
     say_where(x, w, DF_STOP_ASKED, 0, x->head != x->begun ? &x->queue[(x->head - 1) & x->queue_mask] : NULL);
@@ -624,7 +624,7 @@ int32_t dfi_watch_hold(dfi_watch *w, bool *mine) {
   }
   if (w->state == DF_RUN_PAUSED || w->state == DF_RUN_OVER) return w->state;
   *mine = false;
-  if (!w->stays) {
+  if (!w->until_resumed) {
     w->want_pause = false;
     if (w->halts) dfi_watch_go_on(w);      /* some of several stand already */
   }
@@ -642,6 +642,6 @@ int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error
 }
 
 void dfi_watch_let_go(dfi_watch *w, bool mine) {
-  if (mine && !w->stays && w->state == DF_RUN_PAUSED) dfi_watch_go_on(w);
+  if (mine && !w->until_resumed && w->state == DF_RUN_PAUSED) dfi_watch_go_on(w);
   pthread_mutex_unlock(&w->lock);
 }

@@ -1,7 +1,7 @@
 /* watch.h: how others stop a run between two tokens, step it, and read what it kept.
  *
- * The owner of a run comes by when `wanted` is set, and before every token while the run is watched. While it stands
- * still it waits for `changed`, so a thread that holds `lock` and finds `state` PAUSED may read all of the run's
+ * The owner of a run looks at its watch when `wanted` is set, and before every token while the run is watched. While it
+ * is paused it waits for `changed`, so a thread that holds `lock` and finds `state` PAUSED may read all of the run's
  * frames. Where several owners turn it, the first that has a reason to stop pauses all of them (`halts`);
  * when the last one does, messages between them lie where they are, and what others read is gathered from all
  * (gather.h). Over ranks each process has a watch of its own, and that of rank 0 has them all halt and go on: halt.h.
@@ -23,19 +23,19 @@ typedef struct dfi_break {
 typedef struct dfi_watch {
   pthread_mutex_t lock;      /* guards all that follows but `wanted`, and what the owner alone uses while it runs */
   pthread_cond_t  changed;
-  atomic_int   wanted;       /* the owner shall come by */
+  atomic_int   wanted;       /* the owner shall look at this */
   int32_t      state;        /* df_run_state */
   bool         waits;        /* at some time all its calls waited for something outside of it */
   bool         want_pause;
-  bool         stays;        /* once paused, only a resume ends the pause; else the last thread that holds it does */
+  bool         until_resumed; /* only a resume ends the pause; else the last thread that holds it does */
   int64_t      interrupts;   /* dfi_interrupts when the run was asked for, before its thread began */
   double       patience;     /* seconds that others wait for it to pause; < 0: for as long as it takes */
   dfi_exec    *exec;         /* while it runs or is paused; of one that remains, until it is let go */
-  bool         follows;      /* it is another rank's than 0 */
-  bool         shows;        /* and when its part is over it tells how it is then */
-  double       ordered;      /* and when it was told to begin, by the clock of rank 0 */
+  bool         is_remote;    /* the run of a rank other than 0 */
+  bool         reports_end;  /* such a run sends its state to rank 0 when its part is over */
+  double       ordered_at;   /* when rank 0 told such a run to begin, by rank 0's clock */
   bool         remains;      /* when it is over it stays as it is then, to be looked at */
-  bool         at_once;      /* df_start does not wait until it has got going */
+  bool         at_once;      /* df_session_start does not wait until the run has begun */
   df_stop      stop;
   uint32_t     stop_serial;  /* of the frame it stands in, as the owner that stopped counts frames */
   dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run is paused */

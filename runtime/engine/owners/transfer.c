@@ -431,7 +431,7 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   if (!dead && p->nin) {
     bytes = dfi_value_bytes(operand(r, in));
     if (bytes >= 4096 && dfi_held_back(x, r, device_at(x, p->device), bytes, 0)) {
-      dfi_exec_again(x, r, p);
+      dfi_exec_requeue(x, r, p);
       return true;
     }
   }

@@ -359,7 +359,7 @@ static __attribute__((noinline)) bool runs_ahead(dfi_exec *x, dfi_record *r, con
     if (bytes > most) most = bytes;
   }
   if (!dfi_service.held_back(x, r, x->plan->devices->at[p->device], 0, DFI_HELD_FOR * most)) return false;
-  dfi_exec_again(x, r, p);
+  dfi_exec_requeue(x, r, p);
   return true;
 }
 
@@ -381,7 +381,7 @@ static inline __attribute__((always_inline)) bool call_now(dfi_exec *x, dfi_reco
     const int32_t status = run_on_device(x, c);
     if (DFI_UNLIKELY(status == DFI_AGAIN)) {
       call_free(c);
-      dfi_exec_again(x, r, p);
+      dfi_exec_requeue(x, r, p);
       return true;
     }
     if (DFI_UNLIKELY(p->waits && status == DFK_PENDING)) {

@@ -109,7 +109,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->origin = origin;
   f->first = f->next = number;
   f->window = s->parallel_iterations;
-  f->told = f->paced = -1;
+  f->ended_told = f->widened_at = -1;
   f->counts = !x->team || !origin || dfi_team_counts(x, s);
   x->guest_frames += !f->counts;
   f->tokens_only = false;
@@ -192,7 +192,7 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
     const dfi_pnode *p = s->enters[i];
     if (p->constant) continue;
     const bool gone = f->enter_dead[p->enter];
-    /* its Merge still hopes for the NextIteration, in vain; another owner that waits for what it gives is told */
+    /* its Merge waits for a NextIteration that never comes; another owner that waits for the Merge is told so */
     if (p->merges && gone && !x->team) continue;
     x->count.merged += p->merges && !gone;
     dfi_exec_send(x, r, p->edge[0], p->edge[1], gone ? DFI_DEAD : 0);
@@ -270,8 +270,8 @@ static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r
   dfi_frame *f = r->frame;
   const dfi_scope *s = f->scope;
   bool some = false;
-  if (f->told != r->number) f->round = 0;
-  f->told = r->number;
+  if (f->ended_told != r->number) f->round = 0;
+  f->ended_told = r->number;
   for (uint32_t i = 0; i < s->nends; i++)
     if (s->ends[i].round == f->round) {
       root_push(x, r, s->ends[i].node, 0);

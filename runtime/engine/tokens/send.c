@@ -56,13 +56,13 @@ static void push_timed(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead)
   dfi_timed_queued(x, x->tail - 1, r, node);
 }
 
-void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+void dfi_exec_requeue(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   const uint32_t node = (uint32_t)(p - r->nodes);
   x->count.taken--;                        /* it has not had its turn */
   r->outstanding--;
   if (!x->timed) { push(x, r, node, 0); return; }
   push(x, r, node, 0);
-  dfi_timed_again(x, x->tail - 1, r, node);
+  dfi_timed_requeue(x, x->tail - 1, r, node);
 }
 
 /* dfi_exec_send by the virtual clock. */
