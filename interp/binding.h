@@ -2,9 +2,10 @@
  *
  * The module is a flat table of functions that mirror dflow.h; stdlib/dflow/backend/ffi.lua gives LuaJIT the same
  * table. Both are called by the Lua front end only. Conventions of the table:
- *   - a graph, session or run is a userdata that owns it; a tensor is a Lua table {handle = userdata} whose metatable
- *   is core.Tensor; - lists of outputs are flat Lua lists {node, index, node, index, ...}; node ids and indices count
- *   from 0; - dtypes are dflow.h's numbers; shapes are Lua lists, nil for an unknown rank;
+ *   - a graph, session or run is a userdata that owns it;
+ *   - a tensor is a Lua table {handle = userdata} whose metatable is core.Tensor;
+ *   - lists of outputs are flat Lua lists {node, index, node, index, ...}; node ids and indices count from 0;
+ *   - dtypes are dflow.h's numbers; shapes are Lua lists, nil for an unknown rank;
  *   - what fails raises a table {code, message, op, frame, source} whose metatable is core.Error.
  * Errors are raised here and nowhere else, when everything owned has been released: a Lua error jumps over C frames.
  */

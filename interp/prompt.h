@@ -10,19 +10,18 @@
  *   suggest()                            -> what is shown grey behind the text, and taken by Right or End there; or nil
  *   style(line)                          -> a style character per byte of the line; does it begin an input of its own?
  *   enter(line, column)                  -> nil to run it or the text to insert; the indentation the line should have;
- *                                        of several
- *                                           inputs, how many lines the first has: the others come with the next calls
- *                                           of prompt_read
+ *                                           of several inputs, how many lines the first has: the others come with the
+ *                                           next calls of prompt_read
  *   complete(line, column)               -> the column where the word begins, a list of words
  *   menu(columns, rows)                  -> a list of text, styles, text, styles, …
  *   search(pattern, chosen, columns, rows)
  *                                        -> which of what fits is chosen, its text or nil, the cursor in it, and a list
- *                                        as menu's
+ *                                           as menu's
  *   searched()                           the search is over
  *   paste(text, columns)                 -> what is to be inserted of a pasted text
  *   pasted()                             it was
- *   idle()                               -> seconds until it is to be asked again, or nil; when nothing is typed for a
- *                                        moment
+ *   idle()                               when nothing is typed for a moment -> seconds until it is to be asked again,
+ *                                           or nil
  *   recalled()                           the buffer is to become another text, an entry of the history
  */
 #ifndef DFLOW_PROMPT_H

@@ -5,13 +5,11 @@
  *   a counter (a loop variable that grows by a loop constant)  computed from the iteration's number
  *   cheap and made of such values, of values saved already,
  *   or of one loop variable, which is then saved               computed again
- *   what the body returns as a loop variable                   carried: it is what the iteration undone before began
- *   with,
- *                                                              and in the first of all what the loop gave
+ *   what the body returns as a loop variable                   carried: what the iteration undone before began with,
+ *                                                              in the first of all what the loop gave
  *   anything else                                              saved: written to a TensorArray by the forward
- *   iteration,
- *                                                              read by the backward one; of a function to the call's
- *                                                              tape
+ *                                                              iteration, read by the backward one; of a function
+ *                                                              to the call's tape
  * The array is one more variable of the forward loop, written at the trip counter in the value's own context and handed
  * out through the conds around it. Its handle after the loop is a forward value like any other, so in a loop within a
  * loop the arrays are saved in an array. A branch in no loop hands out the value itself, the other one a zero; handles

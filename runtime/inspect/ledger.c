@@ -3,13 +3,12 @@
  * One side is what the engine counts: tokens sent to the queue and taken from it, dead ones, what each iteration has
  * outstanding, what each node still waits for. The other side is found by walking all that is alive. They balance:
  *
- *   (1) sent == ran + died + live + dead                       ran, died: taken from the queue; live, dead: of open
- *   iterations, in it (2) of those that ran, `running` are not done: the engine's own count of calls
+ *   (1) sent == ran + died + live + dead: the first two were taken from the queue, the others are in it
+ *   (2) of those that ran, `running` are not done: the engine's own count of calls
  *   (3) of every open iteration: outstanding == tokens in the queue + calls that run + open child frames
  *   (4) of every node of every open iteration: the inputs it waits for == the tokens that nodes which have not run yet
- *   owe it,
- *       and those that will never come (lost): a NextIteration that was dead sends none. Dead inputs of a Merge are
- *       counted apart.
+ *       owe it, and those that will never come (lost): a NextIteration that was dead sends none. Dead inputs of a Merge
+ *       are counted apart.
  *   (5) pending == owed + lost, the sums of (4)
  *
  * Of a run that several owners turn each has books of its own, of the nodes that are its; a Recv is no token to them,

@@ -3,14 +3,12 @@
  *   1. what was asked for (df.device), where the device has a kernel for the op; on the host, what is the host's
  *      wherever it is asked to run (a Range of integers, a queue: df_op.hosted)
  *   2. a resource (variable, TensorArray, queue) lives where it was asked to, else where its first user was, and all
- *   its users run there: an
- *      operation on it is served where it lives
+ *      its users run there: an operation on it is served where it lives
  *   3. control flow goes with its values: a Switch, an Exit and a constant Enter with what they take, a cond's Merge
- *   with what comes to it, and
- *      the Enter, Merge and NextIteration of a loop variable with what the body makes of it
+ *      with what comes to it, and the Enter, Merge and NextIteration of a loop variable with what the body makes of it
  *   4. anything else where it takes the least time, as estimated: its own (as a run has measured it, else by its
- *   shapes: cost.c), and that of what would cross to it and from it: beside one of these, or where it computes faster
- *      (by the virtual clock a small plan is searched, too: place_search.c)
+ *      shapes: cost.c), and that of what would cross to it and from it: beside one of these, or where it computes
+ *      faster (by the virtual clock a small plan is searched, too: place_search.c)
  *   5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
  *
  * A constant that was not placed, and what is folded into one (fold.c), is wherever it is read. What is fed comes from

@@ -2,13 +2,12 @@
  *
  * 1. prune     backwards from the fetches, not past what is fed
  * 2. scopes    forwards from the nodes without inputs: Enter leads into a child frame, Exit out of it. A node whose
- * inputs come from
- *              different frames, or that nothing reaches, is an error: this holds for any graph, however it was made.
+ *              inputs come from different frames, or that nothing reaches, is an error: this holds for any graph,
+ *              however it was made.
  * 3. origins   where a value really comes from: Identity, StopGradient and LoopCond pass it on and need no token of
- * their own; a
- *              loop constant that is a constant or a feed is read where it is.
- * 4. layout    (here; the others are in plan/find.c) slots, operands, edges, and the counts that each iteration starts
- * with.
+ *              their own; a loop constant that is a constant or a feed is read where it is.
+ * 4. layout    (here; the others are in plan/find.c) slots, operands, edges, and the counts that each iteration
+ *              starts with.
  *
  * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node
  * of the same context that reads it has another input that says the same, so the constant itself needs no token.

@@ -3,14 +3,11 @@
  * 1. names    every node's name once, every input's name one of them (or one of the input map), an op that is not known
  *             becomes one that says so when it has to run
  * 2. order    each node after its inputs, otherwise as the file has them. A loop's Merge does not wait for its
- * NextIteration: its
- *             input from there is put in when all nodes are made. Any other cycle is an error.
+ *             NextIteration: its input from there is put in when all nodes are made. Any other cycle is an error.
  * 3. nodes    at the top level, through the same checks as any node, but that shapes which contradict each other are
- * left
- *             to the run, as TensorFlow does
- * 4. shapes   a Merge's shape is first that of its Enter; where the body gives another, what follows is inferred again
- * until
- *             nothing changes
+ *             left to the run, as TensorFlow does
+ * 4. shapes   a Merge's shape is first that of its Enter; where the body gives another, what follows is inferred
+ *             again until nothing changes
  * 5. recover_flow.c  finds the conds and loops
  *
  * When anything fails the graph is as it was before.

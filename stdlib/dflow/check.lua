@@ -5,7 +5,7 @@
 --
 --   in float64       the gradient as it is built, through loops and conds; a run of it is recorded
 --   unrolled         the same value without loops and conds, as the recorded run went, and its gradient through plain
---   ops
+--                    ops
 --   differences      of that value (dflow.check.differences)
 --   as it stands     in its own dtypes: with other numbers of parallel iterations, each way of saving, each engine, the
 --                    reference kernels

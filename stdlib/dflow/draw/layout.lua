@@ -4,8 +4,7 @@
 -- Each box is laid out by itself, the inner ones first, and takes its place around it like one large node. In a box
 --   1. an item stands in a row below all that it takes its values from;
 --   2. an edge that passes a row gets a place in it, and one that enters or leaves the box a port in its border; edges
---   from one
---      value share both;
+--      from one value share both;
 --   3. rows are put in order so that few edges cross, then moved so that edges are straight.
 -- Edges bend between rows only, so none runs across a node. A loop's way back leaves below, goes up at the box's right
 -- side and comes in from above.

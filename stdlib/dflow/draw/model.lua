@@ -1,7 +1,7 @@
 --- A picture's model at one of four stages: nested boxes with nodes in them, and edges between nodes.
 --
 --   built        what was typed: conds and loops as boxes, loop variables and results as nodes, small constants where
---   they are used
+--                they are used
 --   lowered      the primitives that it became, frames as boxes, control edges, and what a run makes of each node
 --   gradient     as built, together with the gradient, in a box of its own; backward loops know whose gradient they are
 --   partitioned  as lowered, in a box for each device

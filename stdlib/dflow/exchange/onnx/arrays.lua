@@ -2,8 +2,7 @@
 --
 --   {kind = 'new'}   nothing has been written yet
 --   {kind = 'rows'}  a tensor whose rows are the elements: an array that was unstacked, or that a loop wrote in order
---   and handed out as
---                    a scan output
+--                    and handed out as a scan output
 --   {kind = 'list'}  a sequence of as many elements as there are locations; those not written yet are zeros
 --
 -- and beside it d, the dtype of the elements; shape, what is known of theirs; size, the name of the size it was made
