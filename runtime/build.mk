@@ -152,8 +152,8 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@
 	$(linked)
 
-# What help shows below its examples: they are run once.
-$(OUTPUTS): $(filter-out $(OUTPUTS),$(STDLIB)) | $(BUILD)/dflow
+# What help shows below its examples: they are run once. An op whose entry lacks a fact is an error here.
+$(OUTPUTS): $(filter-out $(OUTPUTS),$(STDLIB)) $(wildcard runtime/ops/*.c) | $(BUILD)/dflow
 	$(Q)DFLOW_ENGINE=tokens $(BUILD)/dflow -E -e "require 'dflow.docs.examples'.write '$(BUILD)/outputs.lua'"
 	$(Q)mv $(BUILD)/outputs.lua $@
 

@@ -104,6 +104,17 @@ describe('help', function()
     assert.is_true(n > 400, n)
   end)
 
+  it('is not built where an entry has no sentence or no example: the op and the fact are named', function()
+    local entry = registry.entry 'Softsign'
+    for _, fact in ipairs{ 'doc', 'example' } do
+      local given = entry[fact]
+      entry[fact] = nil
+      local ok, why = pcall(examples.write, '/dev/null')
+      entry[fact] = given
+      assert.same({ false, 'the entry of Softsign (runtime/ops) has no .' .. fact }, { ok, why })
+    end
+  end)
+
   it('speaks of nothing that is not there', function()
     local methods = real_methods()
     for _, name in ipairs(help.names()) do

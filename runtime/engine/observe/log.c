@@ -245,7 +245,7 @@ static void sort(dfi_watch *w) {
 void dfi_log_end(dfi_exec *x) {
   dfi_log_flush(x);
   if (!x->team) return;
-  if (x->setup.rank_run && x->watch->follows) { dfi_log_send(x); return; }
+  if (x->setup.rank_run && x->watch->is_remote) { dfi_log_send(x); return; }
   lock(x);
   if (x->watch->halt) dfi_log_merge(x->watch);
   sort(x->watch);

@@ -1,6 +1,7 @@
 --- Runs the examples of help and tells what each gives. The build writes what help shows, docs/outputs.lua, by `write`.
 local df = require 'dflow'
 local help = require 'dflow.docs.help'
+local registry = require 'dflow.front.registry'
 local text = require 'dflow.front.text'
 
 local M = {}
@@ -71,8 +72,21 @@ function M.run(name)
   return finish(pcall(chunk))
 end
 
+--- An error where an op's entry (runtime/ops) does not say what everything else is made of.
+local function check_entries()
+  for _, type in ipairs(registry.types()) do
+    local e = registry.entry(type)
+    local facts = { doc = e.doc or false, example = e.example or not e.lua,
+                    derivative = registry.about(type, 'derivative') or not (e.lua and e.gradient) }
+    for name, given in pairs(facts) do
+      if not given then error(('the entry of %s (runtime/ops) has no .%s'):format(type, name), 0) end
+    end
+  end
+end
+
 --- Writes what the examples give that no op's entry says: docs/outputs.lua, as the build does.
 function M.write(path)
+  check_entries()
   local lines, said = {}, {}
   require 'dflow.docs.about'('output', function(name) said[name] = true end)
   for _, name in ipairs(help.names()) do
