@@ -807,9 +807,9 @@ int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int
 
 /* Devices. Each of these gives lines of text, and returns how long all of it is.
  * devices    `KIND memory NAME in_use peak limit`, the host first; of a GPU `gpu NAME launches copies_in copies_out
- * its name`, and `library NAME what computes with which of CUDA's libraries, or which is missing`
+ *            its name`, and `library NAME what computes with which of CUDA's libraries, or which is missing`
  * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such
- * run, and err says why
+ *            run, and err says why
  * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and
  *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, `again iterations`, where a
  *            GPU ran loops `graphs captures entries launches iterations persistent_launches persistent_iterations`, and

@@ -49,7 +49,7 @@ typedef enum dfi_engine {
 
 /* May the engine go without tokens: does no inspector watch them, and no stress switch order them? */
 static inline bool dfi_engine_unwatched(const dfi_exec *x) {
-  return x->watched == DFI_UNWATCHED && !x->made && !x->shuffle;
+  return x->watched == DFI_UNWATCHED && !x->kept && !x->shuffle;
 }
 
 /* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then

@@ -111,10 +111,10 @@ typedef struct dfi_frame_history {
   int64_t number, next; /* of the parent's iteration; iterations it had in the end */
 } dfi_frame_history;
 
-/* What a node made: the token, and the value with the number of the output in its `uses`. Read while the run stands
-   still. */
-typedef struct dfi_made { dfi_token token; df_value value; } dfi_made;
-enum { DFI_MADE = 1024 };
+/* A value that a node has made, kept for inspectors: the token, and the value with the number of the output in its
+   `uses`. Read while the run is paused. */
+typedef struct dfi_kept_value { dfi_token token; df_value value; } dfi_kept_value;
+enum { DFI_KEPT_VALUES = 1024 };
 enum { DFI_HELD_FOR = 16 };    /* values that the oldest iteration may need to have room for: dfi_held_back */
 typedef enum dfi_watched { DFI_UNWATCHED, DFI_RECORDED, DFI_EVERY_TOKEN /* is looked at before it runs */ } dfi_watched;
 
@@ -170,14 +170,14 @@ typedef struct dfi_flight {
   double     since;          /* and, in a run over ranks, since when */
 } dfi_flight;
 
-/* What watch.c knows of the token that ran last, and of the next one. */
-typedef struct dfi_looker {
+/* Where watch.c is in the run: the token that ran last, and the next one. */
+typedef struct dfi_watch_cursor {
   bool      pass;            /* the next token was stopped at already */
   bool      has_last;
   int32_t   hit;             /* a nan or inf breakpoint that the last token met; 0: none */
   int32_t   stopped;         /* of a run over ranks: the same, that it stopped for last */
   dfi_token last;
-} dfi_looker;
+} dfi_watch_cursor;
 
 /* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a
    token costs nothing. */
@@ -251,12 +251,12 @@ struct dfi_exec {
   dfi_frame_history    *history;
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
   uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
-  dfi_looker   look;
+  dfi_watch_cursor cursor;
   bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
   uint32_t     logged;
   int64_t      flushed;          /* ns since the run began, when its part of the log was up to date */
-  struct dfi_made *made;         /* a ring of what nodes made; NULL: not wanted */
-  uint32_t     nmade, made_held; /* filled so far; of those that are there, tensors */
+  dfi_kept_value *kept;          /* a ring of what nodes made; NULL: not wanted */
+  uint32_t     nkept, kept_tensors; /* how many were put into it; of those that are there, tensors */
   uint64_t     osr;              /* DFLOW_STRESS=osr: engines change at random; state of the generator; 0: off */
   struct dfi_replay *replay;     /* effects of iterations that tokens do over: engine/native/native.h */
   uint64_t     question, moves;  /* the question that it has asked, 0: none; and shared->moves then */

@@ -309,7 +309,7 @@ int64_t dfi_snapshot_bytes(const dfi_watch *w) {
   int64_t bytes = (int64_t)(x->queue_mask + 1) * (int64_t)sizeof *x->queue;
   if (x->root) bytes += bytes_in(x->root);
   for (int32_t i = 0; i < x->plan->nfeed; i++) bytes += bytes_of(&x->given[i]);
-  for (int32_t i = 0; x->made && i < DFI_MADE; i++) bytes += bytes_of(&x->made[i].value);
+  for (int32_t i = 0; x->kept && i < DFI_KEPT_VALUES; i++) bytes += bytes_of(&x->kept[i].value);
   return bytes;
 }
 
@@ -359,15 +359,15 @@ static const dfi_scope *scope_of(const dfi_exec *x, int32_t frame) {
 /* Looks for o among what was kept; true: *out has it, owned, or is dead. */
 static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_t frame, int64_t iteration,
                       df_value *out) {
-  if (!x->made) return false;
+  if (!x->kept) return false;
   const dfi_where w = dfi_where_is(x->plan, s, o);
   if (w.why == DFI_LIES_MERGED && iteration > 0)          /* a loop variable: made one iteration before */
     return find_kept(x, s, w.node->node->in[0], frame, iteration - 1, out);
   const dfi_pnode *p = w.why == DFI_LIES_KEPT ? w.node : NULL;
   if (!p) return false;
   o = w.output;
-  for (uint32_t back = 1; back <= DFI_MADE && back <= x->nmade; back++) {
-    const dfi_made *k = &x->made[(x->nmade - back) & (DFI_MADE - 1)];
+  for (uint32_t back = 1; back <= DFI_KEPT_VALUES && back <= x->nkept; back++) {
+    const dfi_kept_value *k = &x->kept[(x->nkept - back) & (DFI_KEPT_VALUES - 1)];
     if (k->token.record->nodes + k->token.node != p) continue;
     uint32_t serial;
     int64_t number;

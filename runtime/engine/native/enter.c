@@ -150,7 +150,7 @@ static void give_again(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_replay_done
     out[k] = array ? dfi_value_copy(operand(r, x->plan->operand[p->in])) : d->value[k];
     d->value[k] = (df_value){ 0 };
   }
-  if (x->made) dfi_watch_keep_all(x, r, p);
+  if (x->kept) dfi_watch_keep_all(x, r, p);
   for (uint32_t k = 0; k < p->nout; k++) slot_filled(r, out + k, r->frame->scope->uses[p->out + k]);
 }
 

@@ -446,14 +446,14 @@ static void gather_history(gathering *g) {
 /* What was kept of what they made: as much of each. The values stay its owner's. */
 static void gather_made(gathering *g) {
   dfi_exec *x = &g->x;
-  if (!g->first->made) return;               /* all keep them, or none */
-  x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
-  for (uint32_t back = DFI_MADE / (uint32_t)g->n; back >= 1; back--)
+  if (!g->first->kept) return;               /* all keep them, or none */
+  x->kept = dfi_xcalloc(DFI_KEPT_VALUES, sizeof *x->kept);
+  for (uint32_t back = DFI_KEPT_VALUES / (uint32_t)g->n; back >= 1; back--)
     for (int32_t o = 0; o < g->n; o++) {
       const dfi_exec *m = member(g, o);
-      if (!m || !m->made || m->nmade < back) continue;
-      const dfi_made *k = &m->made[(m->nmade - back) & (DFI_MADE - 1)];
-      x->made[x->nmade++] = (dfi_made){ seen_token(g, o, &k->token), k->value };
+      if (!m || !m->kept || m->nkept < back) continue;
+      const dfi_kept_value *k = &m->kept[(m->nkept - back) & (DFI_KEPT_VALUES - 1)];
+      x->kept[x->nkept++] = (dfi_kept_value){ seen_token(g, o, &k->token), k->value };
     }
 }
 
@@ -528,6 +528,6 @@ void dfi_gather_free(dfi_exec *x) {
   dfi_free(g->whole); dfi_free(g->record); dfi_free(g->ended); dfi_free(g->call); dfi_free(g->member);
   dfi_free(g->given);
   dfi_free(g->slot_owner); dfi_free(g->constant_owner);
-  dfi_free(x->queue); dfi_free(x->history); dfi_free(x->made);
+  dfi_free(x->queue); dfi_free(x->history); dfi_free(x->kept);
   dfi_free(g);
 }

@@ -232,8 +232,8 @@ static bool take_break(dfi_watch *w, const unsigned char **at, int64_t *left) {
 
 /* Another owner's reason was told: this one's token is looked at once more. */
 static void not_told(dfi_exec *x) {
-  if (x->look.stopped) { x->look.hit = x->look.stopped; x->look.pass = false; }
-  else if (x->look.pass) x->look.pass = false;
+  if (x->cursor.stopped) { x->cursor.hit = x->cursor.stopped; x->cursor.pass = false; }
+  else if (x->cursor.pass) x->cursor.pass = false;
 }
 
 static void goes(dfi_watch *w, const unsigned char *bytes, int64_t n) {

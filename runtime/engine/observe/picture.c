@@ -180,10 +180,10 @@ static void put_history(dfi_packet *o, const dfi_exec *x) {
 }
 
 static void put_made(dfi_packet *o, const dfi_exec *x, const walk *k) {
-  const uint32_t n = !x->made ? 0 : x->nmade < PAST ? x->nmade : PAST;
+  const uint32_t n = !x->kept ? 0 : x->nkept < PAST ? x->nkept : PAST;
   dfi_put_i64(o, n);
   for (uint32_t back = n; back >= 1; back--) {
-    const dfi_made *m = &x->made[(x->nmade - back) & (DFI_MADE - 1)];
+    const dfi_kept_value *m = &x->kept[(x->nkept - back) & (DFI_KEPT_VALUES - 1)];
     static const df_value none;
     const bool kept = m->value.kind != DF_TENSOR || is_small(m->value.as.tensor);
     put_token(o, k, &m->token);
@@ -214,7 +214,7 @@ void dfi_picture_write(dfi_exec *x, dfi_packet *o) {
   int64_t messages = 0;
   dfi_team_messages(x, count_message, &messages);
   const int64_t head[] = { x->place, x->head - x->counted, x->guest_frames, x->sent, x->received, x->running,
-                           x->waiting, k.nframes, x->made != NULL };
+                           x->waiting, k.nframes, x->kept != NULL };
   dfi_put(o, head, sizeof head);
   dfi_put(o, &x->count, sizeof x->count);
   put_values(o, x->given, given_of(x->plan));
@@ -436,12 +436,12 @@ static void get_made(reader *k, bool is) {
   dfi_exec *x = k->x;
   const int64_t n = within(k, get_i64(k), 0, PAST + 1);
   if (!is) return;
-  x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
+  x->kept = dfi_xcalloc(DFI_KEPT_VALUES, sizeof *x->kept);
   for (int64_t i = 0; i < n && !k->bad; i++) {
-    x->made[i].token = get_token(k);
+    x->kept[i].token = get_token(k);
     k->frame = -1;
-    get_value(k, &x->made[i].value, -1, -1);
-    x->nmade++;
+    get_value(k, &x->kept[i].value, -1, -1);
+    x->nkept++;
   }
 }
 
@@ -533,10 +533,10 @@ void dfi_picture_free(dfi_exec *x) {
   for (int32_t i = 0; i < x->plan->nscopes; i++) if (x->free_frames[i]) frame_free(x->free_frames[i]);
   for (dfi_call *c = x->away, *next; c; c = next) { next = c->away_next; dfi_free(c); }
   for (dfi_team_message *l = x->messages, *next; l; l = next) { next = l->next; dfi_free(l); }
-  for (uint32_t i = 0; x->made && i < x->nmade; i++) drop_seen(&x->made[i].value);
+  for (uint32_t i = 0; x->kept && i < x->nkept; i++) drop_seen(&x->kept[i].value);
   for (int64_t i = 0; i < given_of(x->plan); i++) drop_seen(&x->given[i]);
   pthread_mutex_destroy(&x->inbox_lock);
   dfi_free(x->free_frames); dfi_free(x->rendezvous); dfi_free(x->queue);
-  dfi_free(x->history); dfi_free(x->made); dfi_free(x->given);
+  dfi_free(x->history); dfi_free(x->kept); dfi_free(x->given);
   dfi_free(x);
 }

@@ -91,12 +91,12 @@ static dfi_watched wanted(const dfi_watch *w) {
 static void begin(dfi_exec *x) {
   const dfi_watch *w = x->watch;
   if (!x->history) x->history = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->history);
-  x->look = (dfi_looker){ 0 };
+  x->cursor = (dfi_watch_cursor){ 0 };
   x->watched = wanted(w);
   if (atomic_load(&w->wanted)) x->patience = 0;
   dfi_log_begin(x);
-  if (w->keeps) x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
-  x->nmade = x->made_held = 0;
+  if (w->keeps) x->kept = dfi_xcalloc(DFI_KEPT_VALUES, sizeof *x->kept);
+  x->nkept = x->kept_tensors = 0;
 }
 
 void dfi_watch_join(dfi_exec *x) {
@@ -294,19 +294,19 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
 /* Tensors stay for a shorter while than numbers do: they hold memory that the run would use again. */
 enum { DFI_KEPT_TENSORS = 128 };
 
-static void forget_tensor(dfi_exec *x, dfi_made *k) {
+static void forget_tensor(dfi_exec *x, dfi_kept_value *k) {
   if (k->value.kind != DF_TENSOR) return;
   df_value_release(&k->value);
   k->value.kind = DF_EMPTY;
-  x->made_held--;
+  x->kept_tensors--;
 }
 
 void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v) {
   if (v->kind != DF_TENSOR && v->kind != DF_SCALAR && !v->dead) return;
-  dfi_made *k = x->made + (x->nmade++ & (DFI_MADE - 1));
+  dfi_kept_value *k = x->kept + (x->nkept++ & (DFI_KEPT_VALUES - 1));
   forget_tensor(x, k);
-  forget_tensor(x, x->made + ((x->nmade - DFI_KEPT_TENSORS) & (DFI_MADE - 1)));
-  x->made_held += v->kind == DF_TENSOR;
+  forget_tensor(x, x->kept + ((x->nkept - DFI_KEPT_TENSORS) & (DFI_KEPT_VALUES - 1)));
+  x->kept_tensors += v->kind == DF_TENSOR;
   k->token = t;
   k->value = dfi_value_copy(v);
   k->value.uses = index;
@@ -375,7 +375,7 @@ enum { AFTERWARDS = DF_IF_NAN | DF_IF_INF | DF_IF_MADE };      /* of a token tha
 
 /* What node p has made in iteration `number`: is it what a breakpoint waits for? */
 static void look_at_results(dfi_exec *x, const dfi_watch *w, const dfi_token t, const dfi_pnode *p) {
-  dfi_looker *k = &x->look;
+  dfi_watch_cursor *k = &x->cursor;
   const df_value *out = t.record->base[DFI_ITERATION] + p->out;
   uint32_t i = 0, end = p->nout, serial = 0;
   int64_t number = -1;
@@ -394,9 +394,9 @@ static void look_at_results(dfi_exec *x, const dfi_watch *w, const dfi_token t, 
 
 /* What the last token did, now that its outputs are there. */
 static void look_back(dfi_exec *x, const dfi_watch *w) {
-  const dfi_token t = x->look.last;
+  const dfi_token t = x->cursor.last;
   const dfi_pnode *p = &t.record->nodes[t.node];
-  x->look.has_last = false;
+  x->cursor.has_last = false;
   if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || dfi_is_exit(p->kind) || dfi_is_next(p->kind) ||
       p->kind == DFI_K_TRANSFER ||                       /* which makes nothing: it brings what was made elsewhere */
       t.record->stamp != (t.mark & ~DFI_DEAD))
@@ -409,14 +409,14 @@ static void look_back(dfi_exec *x, const dfi_watch *w) {
 /* A call is over that was with a worker or waited. */
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   dfi_watch *w = x->watch;
-  if (x->look.has_last) look_back(x, w);
+  if (x->cursor.has_last) look_back(x, w);
   look_at_results(x, w, (dfi_token){ (dfi_record *)r, (uint32_t)(p - r->nodes), r->stamp }, p);
   if (x->logs) dfi_log_done(x, r, p);
 }
 
 void dfi_watch_end(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  dfi_looker *k = &x->look;
+  dfi_watch_cursor *k = &x->cursor;
   if (k->has_last) look_back(x, w);
   if (x->logs) dfi_log_end(x);
   if (w->is_remote) dfi_watch_pass_turn(w);
@@ -439,7 +439,7 @@ void dfi_watch_end(dfi_exec *x) {
 
 void dfi_watch_leave(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  dfi_looker *k = &x->look;
+  dfi_watch_cursor *k = &x->cursor;
   if (k->has_last) look_back(x, w);
   if (x->logs) dfi_log_flush(x);
   pthread_mutex_lock(&w->lock);
@@ -460,9 +460,9 @@ void dfi_watch_forget(dfi_exec *x) {
   if (x->watch->halt) dfi_halt_forget(x->watch->halt);
   for (int32_t o = 0; o < dfi_team_size(x); o++) {
     dfi_exec *m = dfi_team_at(x, o);
-    for (int32_t i = 0; m->made && i < DFI_MADE; i++) dfi_value_drop(&m->made[i].value);
-    dfi_free(m->made);
-    m->made = NULL;
+    for (int32_t i = 0; m->kept && i < DFI_KEPT_VALUES; i++) dfi_value_drop(&m->kept[i].value);
+    dfi_free(m->kept);
+    m->kept = NULL;
   }
 }
 
@@ -525,7 +525,7 @@ static void await_turn(dfi_exec *x, dfi_watch *w) {
 
 /* For one of several owners: all that they share is under the lock, also while it is only looked at. */
 static bool token_of_several(dfi_exec *x, dfi_watch *w) {
-  dfi_looker *k = &x->look;
+  dfi_watch_cursor *k = &x->cursor;
   const dfi_token t = x->queue[x->head & x->queue_mask];
   const dfi_pnode *p = &t.record->nodes[t.node];
   if (p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES) return true;   /* the sender is asked */
@@ -554,7 +554,7 @@ static bool token_of_several(dfi_exec *x, dfi_watch *w) {
 
 bool dfi_watch_token(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  dfi_looker *k = &x->look;
+  dfi_watch_cursor *k = &x->cursor;
   if (DFI_UNLIKELY(x->team != NULL)) {
     pthread_mutex_lock(&w->lock);
     if (k->has_last) look_back(x, w);

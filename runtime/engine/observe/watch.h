@@ -106,7 +106,7 @@ void dfi_watch_counted(dfi_exec *x);
 bool dfi_watch_ranks(dfi_exec *x);
 /* The owner is to come by. Any thread. */
 void dfi_watch_call(dfi_watch *w);
-/* A value is kept, or all that p has made in r; x->made is there. */
+/* A value is kept, or all that p has made in r; x->kept is there. */
 void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v);
 void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p);

@@ -108,7 +108,7 @@ static void arrived(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dea
   }
   if (p->nout && !dead) {
     df_value *slot = r->base[DFI_ITERATION] + p->out;
-    if (DFI_UNLIKELY(x->made != NULL)) dfi_service.watch_keep_all(x, r, p);
+    if (DFI_UNLIKELY(x->kept != NULL)) dfi_service.watch_keep_all(x, r, p);
     slot_filled(r, slot, r->frame->scope->uses[p->out]);
   }
   dfi_exec_send(x, r, p->edge[0], p->edge[1], dead);

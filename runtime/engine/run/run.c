@@ -190,7 +190,7 @@ static void begin(dfi_exec *x, df_error *err) {
   x->patience = 256;
   x->watched = DFI_UNWATCHED;
   x->logs = false;
-  x->made = NULL;
+  x->kept = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
   dfi_books_begin(x);

@@ -79,7 +79,7 @@ void dfi_batch_free(dfi_batch *b) {
 
 /* May nodes wait? Not where an inspector watches, where the clock is virtual, or values move. */
 static bool batches(const dfi_exec *x) {
-  return x->batch && x->watched == DFI_UNWATCHED && !x->made && !x->timed && !x->setup.faults && !x->team &&
+  return x->batch && x->watched == DFI_UNWATCHED && !x->kept && !x->timed && !x->setup.faults && !x->team &&
          !x->swapper && !x->replay && !x->plan->remat;
 }
 

@@ -138,7 +138,7 @@ static __attribute__((noinline)) void keep_invariant(const dfi_exec *x, const df
  * gradient. */
 static inline __attribute__((always_inline)) void made(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t edge) {
   df_value *out = r->base[DFI_ITERATION] + p->out;
-  if (DFI_UNLIKELY(x->made != NULL)) dfi_service.watch_keep_all(x, r, p);
+  if (DFI_UNLIKELY(x->kept != NULL)) dfi_service.watch_keep_all(x, r, p);
   const uint32_t *uses = r->frame->scope->uses + p->out;
   for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
   drop_inputs(x, r, p);

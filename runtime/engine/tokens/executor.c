@@ -84,9 +84,9 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
 
 /* A node made v: kept, where values are kept. */
 ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value *v) {
-  dfi_made *k = x->made + (x->nmade & (DFI_MADE - 1));
-  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->made_held)) { dfi_service.watch_keep(x, t, index, v); return; }
-  x->nmade++;
+  dfi_kept_value *k = x->kept + (x->nkept & (DFI_KEPT_VALUES - 1));
+  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->kept_tensors)) { dfi_service.watch_keep(x, t, index, v); return; }
+  x->nkept++;
   k->token = t;
   k->value.kind = v->kind; k->value.dtype = v->dtype; k->value.dead = v->dead; k->value.uses = index;
   /* as wide as it was just written: that is fast */
@@ -117,7 +117,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
   x->queue_most = x->queue_mask - widest;
   uint32_t tail = x->tail;                 /* put back before anything else may use it */
   const uint8_t began = x->watched;
-  const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->made, logs = watched && x->logs;
+  const bool every = watched && began == DFI_EVERY_TOKEN, keeps = watched && x->kept, logs = watched && x->logs;
   for (;;) {
     /* no token is ready, or there might be no room for what its node sends */
     if (DFI_UNLIKELY(--x->patience < 0 || tail - x->head - 1 >= x->queue_most ||

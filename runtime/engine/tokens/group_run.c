@@ -671,7 +671,7 @@ void dfi_group_compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
 bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_group *g = group_of(x, p);
   df_value *s = state_of(r, g);
-  if (!s->flags && (x->watched != DFI_UNWATCHED || x->made || x->timed || x->setup.faults)) take_apart(x, r, g);
+  if (!s->flags && (x->watched != DFI_UNWATCHED || x->kept || x->timed || x->setup.faults)) take_apart(x, r, g);
   if (s->flags) { fired(s, g); return false; }
   s->as.u64 |= (uint64_t)1 << p->place;
   dfi_exec_send(x, r, p->edge[0], p->inside, 0);
