@@ -42,8 +42,8 @@ end
 
 -- What parameters of these names are, wherever they stand; inputs of ops are operands.
 local parameter_types = { units = 'integer', filters = 'integer', keep_dims = 'boolean', name = 'string',
-                          path = 'string', prefix = 'string', dtype = 'dflow.DType', axis = 'integer|integer[]',
-                          fn = 'function|dflow.Layer', cell = 'dflow.Layer', learning_rate = 'dflow.Operand',
+                          path = 'string', prefix = 'string', dtype = 'dflow.DType', axis = 'integer|table',
+                          fn = 'function|table', cell = 'dflow.Layer', learning_rate = 'dflow.Operand',
                           labels = 'dflow.Operand', predictions = 'dflow.Operand', logits = 'dflow.Operand' }
 
 -- What functions return that are no ops.
@@ -82,10 +82,12 @@ end
 --- Parameters of a signature: {name, optional} each, and is there a table of options?
 local function parameters(signature)
   local list, options, seen = {}, false, {}
-  for _, span in ipairs((help.parts(signature))) do
+  local spans = help.parts(signature)
+  for i, span in ipairs(spans) do
     local text = signature:sub(span[1], span[2])
     local braces = text:sub(1, 1) == '{'
-    local listed = braces and text:match('^{%s*([%a_][%w_]*)%s*,%s*…%s*}')
+    local listed = braces and (text:match('^{%s*([%a_][%w_]*)%s*,%s*…%s*}')
+                               or i < #spans and text:match('^{%s*([%a_][%w_]*)%s*}'))
     if braces and not listed then
       options = true
     else
@@ -100,10 +102,15 @@ local function parameters(signature)
   return list, options
 end
 
+-- What of these types is an option of a layer or loss may be an Output, too; an attribute of an op may not.
+local in_graph = { integer = true, number = true, boolean = true }
+
 local function option_type(name)
-  local words = {}
+  local words, is_op = {}, registry.entry(name:match('[%w_]+$')) ~= nil
   for _, o in ipairs(help.options(name)) do
-    if o.name:find('^[%a_][%w_]*$') then words[#words + 1] = ('%s?: %s'):format(o.name, type_of(o.type)) end
+    local of = type_of(o.type)
+    if not is_op and in_graph[of] then of = of .. '|dflow.Output' end
+    if o.name:find('^[%a_][%w_]*$') then words[#words + 1] = ('%s?: %s'):format(o.name, of) end
   end
   return #words > 0 and '{ ' .. table.concat(words, ', ') .. ' }' or 'table'
 end
@@ -130,6 +137,10 @@ local function define(name, as, out, skip, result)
       words[#words + 1] = 'opts'
       out[#out + 1] = '---@param opts? ' .. option_type(name)
     end
+  end
+  local first, second = list[1 + (skip or 0)], list[2 + (skip or 0)]
+  if first and first[2] and second and not second[2] and second[1] ~= '...' then            -- df.range(limit)
+    out[#out + 1] = ('---@overload fun(%s: dflow.Operand): %s'):format(second[1], result or 'any')
   end
   if result then out[#out + 1] = '---@return ' .. result end
   out[#out + 1] = ('function %s(%s) end'):format(as, table.concat(words, ', '))
@@ -218,6 +229,17 @@ local function class(name, t, out)
   return holder
 end
 
+--- The type of a function from the lines that define it: `fun(y: any, opts?: table): dflow.Plot`.
+function M.overload(lines)
+  local words, result = {}, 'any'
+  for _, line in ipairs(lines) do
+    local name, of = line:match '^%-%-%-@param (%S+) (.*)$'
+    if name then words[#words + 1] = ('%s: %s'):format(name, of) end
+    result = line:match '^%-%-%-@return (.*)$' or result
+  end
+  return ('fun(%s): %s'):format(table.concat(words, ', '), result)
+end
+
 --- The whole file as text.
 function M.text()
   local out = { '---@meta dflow', '-- Made from the help of dflow; not to be run.', '' }
@@ -229,7 +251,7 @@ function M.text()
   out[#out + 1] = '---@alias dflow.Operand dflow.Output|dflow.Variable|dflow.Value'
   out[#out + 1] = ''
   out[#out + 1] = '---A layer: called with its input it gives its output.'
-  out[#out + 1] = '---@class dflow.Layer\n---@field name string\n---@overload fun(...: any): any'
+  out[#out + 1] = '---@class dflow.Layer\n---@field name string\n---@field [string] any\n---@overload fun(...: any): any'
   out[#out + 1] = 'local dflow_Layer = {}\n'
   local names, holders = {}, {}
   for name in pairs(docs.types) do names[#names + 1] = name end
@@ -251,7 +273,8 @@ function M.text()
   out[#out + 1] = '---@class dflow'
   out[#out + 1] = 'local df = {}'
   out[#out + 1] = ''
-  local tables = {}
+  local tables, callable = {}, {}
+  for _, name in ipairs(all) do callable[name:match '^(.*)%.' or ''] = true end
   for _, name in ipairs(all) do
     if not name:find(':', 1, true) and (name:find('^[%a_][%w_]*$') or name:find('^[%a_][%w_]*%.[%a_][%w_.]*$'))
       and not keywords[name] then
@@ -264,7 +287,15 @@ function M.text()
           out[#out + 1] = ('df%s = df%s or {}'):format(path, path)
         end
       end
-      if not (docs.types[name] and not docs.functions[name]) then
+      if docs.functions[name] and callable[name] then        -- a function that has fields
+        local lines = {}
+        define(name, 'fun', lines, nil, result_of(name))
+        comment(name, out)
+        out[#out + 1] = '---@class dflow.df_' .. name
+        out[#out + 1] = '---@overload ' .. M.overload(lines)
+        out[#out + 1] = ('df.%s = {}\n'):format(name)
+        tables['.' .. name] = true
+      elseif not (docs.types[name] and not docs.functions[name]) then
         define(name, 'df.' .. name, out, nil, result_of(name))
       end
     end
