@@ -143,6 +143,31 @@ describe('dflow --dap', function()
     assert.equal(0, c.close(), c.err)
   end)
 
+  it('completes locals of the script, what they have, functions and nodes, where the editor counts', function()
+    for first_line = 0, 1 do
+      local c = client()
+      c.first_line = first_line
+      c.begin{ 2 + first_line }
+      local stop = c.event 'stopped'
+      local names = c.stack(stop)
+      local node = names[1]:match '^(while/[^ ]+)' or 'while/Mul'
+      for text, wanted in pairs{ sec = 'secret', ['1 + sec'] = 'secret', ['x:reduce_su'] = 'reduce_sum', ['df.train.Ada'] = 'Adam',
+                                 ['local s = "äöü𝛼" .. sec'] = 'secret', ['why ' .. node:sub(1, -2)] = node, ['x = 1\ny = sec'] = 'secret' } do
+        local line, last = select(2, text:gsub('\n', '')), text:match '[^\n]*$'
+        local units = select(2, last:gsub('[%z\1-\127\192-\255]', '')) + select(2, last:gsub('[\240-\255]', ''))
+        local answer = c.send('completions', { text = text, line = line + first_line, column = units + first_line })
+        local found
+        for _, t in ipairs(answer.targets) do found = t.label == wanted and t or found end
+        assert(found, text)
+        assert.equal(wanted:sub(1, found.length), last:sub(#last - found.length + 1))
+        assert.equal(units, found.start + found.length)
+      end
+      assert.is_false(c.ask('completions', { text = 'x' }).success)
+      c.send 'disconnect'
+      c.close()
+    end
+  end)
+
   it('counts lines and columns from 0 where the editor does', function()
     local c = client()
     c.first_line = 0

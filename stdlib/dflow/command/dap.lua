@@ -311,12 +311,18 @@ function requests.variables(self, a)
   return { variables = list }
 end
 
+--- The locals of the script where it stands, by name: those of the innermost function first.
+function Dap:locals()
+  local env = {}
+  for i = #(self.lua or {}), 1, -1 do for _, l in ipairs(self.lua[i].locals) do env[l[1]] = l[2] end end
+  return env
+end
+
 --- An expression is a local of the script, a node's name, Lua, or `why` and one of these.
 function requests.evaluate(self, a)
   local text = tostring(a.expression or '')
   local why = text:match '^%s*:?why%s+(.+)$'
-  local env = {}
-  for i = #(self.lua or {}), 1, -1 do for _, l in ipairs(self.lua[i].locals) do env[l[1]] = l[2] end end
+  local env = self:locals()
   local token = self:token()
   local v
   local op = self.h and self.stop and core.node_by_name(self.h.session.graph.handle, (why or text):match '^[^:]*') or -1
@@ -333,11 +339,45 @@ function requests.evaluate(self, a)
   return { result = shown.value, type = shown.type, variablesReference = shown.variablesReference }
 end
 
+--- What may stand at a place of an expression: as at the prompt, with the script's locals and the nodes of its run.
+-- Columns count UTF-16 units.
+function requests.completions(self, a)
+  local lines, n = {}, 1
+  for line in (tostring(a.text or '') .. '\n'):gmatch '(.-)\n' do lines[#lines + 1] = line end
+  n = math.max(1, math.min(#lines, number(a.line or 1 - self.line_base, 'line') + self.line_base))
+  local units, column, before = number(a.column, 'column') + self.column_base - 1, 0, 0
+  for at, letter in lines[n]:gmatch '()([%z\1-\127\192-\255][\128-\191]*)' do
+    if before >= units then break end
+    before, column = before + (#letter > 3 and 2 or 1), at + #letter - 1
+  end
+  local env, names, list = self:locals(), {}, json.list{}
+  for name in pairs(env) do names[#names + 1] = name end
+  local buffer = require 'dflow.repl.buffer'.new{ global = function() return true end, field = function() end }
+  buffer.replace(0, 0, table.concat(lines, '\n', 1, n))
+  local from, found = require 'dflow.repl.complete'.at(buffer, n - 1, column, {
+    locals = { names = function() return names end, get = function(name) return env[name] end,
+               has = function(name) return env[name] ~= nil end }, folder = program.folder })
+  local function add(text, first, kind)
+    local start = select(2, lines[n]:sub(1, first):gsub('[%z\1-\127\192-\255]', ''))
+      + select(2, lines[n]:sub(1, first):gsub('[\240-\255]', ''))
+    list[#list + 1] = { label = text, start = start, length = units - start, type = kind }
+  end
+  for i = 1, math.min(#found, ELEMENTS) do add(found[i].text, from) end
+  local word = lines[n]:sub(1, column):match '[%w_./]*$'
+  local g = self.h and self.h.session.graph.handle
+  for id = 0, g and word ~= '' and core.graph_nodes(g) - 1 or -1 do
+    local name = core.node_name_of(g, id)
+    if #list >= 2 * ELEMENTS then break end
+    if name:sub(1, #word) == word then add(name, column - #word, 'reference') end
+  end
+  return { targets = list }
+end
+
 -- ---- what the editor sets ---------------------------------------------------------------------------------
 function requests.initialize(self, a)
   self.line_base, self.column_base = a.linesStartAt1 == false and 1 or 0, a.columnsStartAt1 == false and 1 or 0
   return { supportsConfigurationDoneRequest = true, supportsConditionalBreakpoints = true, supportsStepBack = true,
-           supportsEvaluateForHovers = true,
+           supportsEvaluateForHovers = true, supportsCompletionsRequest = true,
            supportsTerminateRequest = true,
            exceptionBreakpointFilters = json.list{ { filter = 'error', label = 'A run fails', default = true },
                                                    { filter = 'nan', label = 'A node makes a NaN' },
