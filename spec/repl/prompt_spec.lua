@@ -248,6 +248,20 @@ dflow> ]]
     assert.is_truthy(t:wait('\n19999\n'):find('\n19999\n', 1, true), t:screen())
   end)
 
+  it('shows of a tensor that is longer than the window its corners and what it holds, of others all', function()
+    open(80, 24)
+    for k, shape in ipairs{ '{40, 2}', '{1000}', '{9, 20}', '{20}', '{3, 4}' } do
+      t:line(('print(%d)'):format(1000 + k)):wait('\n' .. 1000 + k .. '\n')
+      t:line('df.random_normal' .. shape)
+      local screen = t:wait(function(s) return s:find '] float32%[[^\n]*\ndflow>$' or s:find '\nfloat32%[[^\n]*\ndflow>$' end)
+      local shown = screen:match(1000 + k .. '\n(.*)$')
+      assert.is_truthy(shown, 'more than the window: ' .. shape)
+      assert.equal(k <= 3, shown:find '%.%.%.' ~= nil and shown:find ' sd ' ~= nil, shown)
+    end
+    t:line ':set print full':line('df.zeros{40, 1}')
+    assert.is_nil(t:wait('float32[40,1]\ndflow>'):find('...', 1, true))
+  end)
+
   it('paints itself anew when the window changes while one types', function()
     open(80, 24):line('for i = 1, 3 do'):type('print("' .. ('wide '):rep(10) .. '"')
     t:wait('wide "')

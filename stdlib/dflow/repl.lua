@@ -121,7 +121,7 @@ function M.input(text)
   end
   local ok, leave, err = call(commands.run, text)
   serve.look()
-  if not ok then M.complain(type(err) == 'string' and err or leave) end
+  if not ok then M.complain(type(err) == 'string' and errors.explain(err) or leave) end
   return ok, ok and leave == true
 end
 

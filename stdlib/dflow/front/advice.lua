@@ -578,6 +578,10 @@ local raw = {
               .. "numbers, df.stack(%s) a tensor of Outputs")
         :format(word, word, word, word, word)
     end },
+  { 'index is nil', function(_, text)
+    local name = text and (text:match '[{,]%s*%[%s*([%a_][%w_.]*)%s*%]%s*=' or text:match '%[%s*([%a_][%w_.]*)%s*%]%s*=')
+    return name and ("'%s' is nil there, and a key of a table is not"):format(name) or nil
+  end },
   { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
     return text and text:find('shape%s*%[')
     and 'shapes are lists of Lua and begin at x.shape[1]; unknown ones are -1 there, df.dim(x, 0) in the graph' or nil

@@ -21,10 +21,14 @@ Error.__name = 'dflow.Error'
 --- What called the line that built an op, as text; front/graph.lua, which knows the graphs, has the function.
 function M.callers_of() return nil end
 
---- The frames of the user's that called the line of the error, and the line that ran it, as they are shown.
+--- The frames of the user's that called the line of the error, and the line that ran it, as they are shown: functions
+-- on one line are one.
 local function callers_of(e)
-  local out = {}
-  for line in (e.traceback or ''):gmatch '[^\n]+' do out[#out + 1] = '\n  called from ' .. line end
+  local out, last = {}, e.source
+  for line in (e.traceback or ''):gmatch '[^\n]+' do
+    if line ~= last then out[#out + 1] = '\n  called from ' .. line end
+    last = line
+  end
   if e.ran then out[#out + 1] = '\n  asked for at ' .. e.ran end
   return table.concat(out)
 end

@@ -314,7 +314,8 @@ local function number_setting(name, about, holder, least)
     holder[name] = n
   end }
 end
-number_setting('threshold', 'tensors of more elements are shown as corners', text.options, 0)
+number_setting('threshold', 'tensors of more elements, or of more lines than the window, are shown as corners',
+               text.options, 0)
 number_setting('edge', 'elements in a corner', text.options, 1)
 number_setting('precision', 'digits after the point', text.options, 0)
 number_setting('width', 'columns of a line of numbers', text.options, 20)

@@ -92,6 +92,7 @@ end
 -- @param number  the input's; nil: it is none
 function M.compile(text, number)
   local name = chunk_name(number)
+  M.of_command = not number and { text = text } or nil      -- until the next input: errors quote it
   local environment = M.locals.environment({})
   local chunk = load(as_expression(text), name, 't', environment)
   if chunk then
@@ -166,7 +167,7 @@ end
 
 --- Line `line` of the input that a chunk's name speaks of; nil when there is none.
 function M.source_line(name, line)
-  local input, at = M.input_of(name), 0
+  local input, at = name == 'command' and M.of_command or M.input_of(name), 0
   for row in ((input and input.text or '') .. '\n'):gmatch('([^\n]*)\n') do
     at = at + 1
     if input and at == line then return row end

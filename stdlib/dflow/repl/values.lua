@@ -113,19 +113,26 @@ local function paint_element(s, v)
   return s
 end
 
+--- make(t, paint_element) where tensors of more than `threshold` elements are large.
+local function with_threshold(threshold, make, t)
+  local usual = text.options.threshold
+  text.options.threshold = threshold
+  local ok, s = pcall(make, t, paint_element)
+  text.options.threshold = usual
+  if not ok then error(s, 0) end
+  return s
+end
+
 local function tensor_text(t)
   local large = t.size > text.options.threshold
   if large and M.options.print == 'summary' then return text.summary(t, not terminal.utf8) end
-  if large and M.options.print == 'full' then
-    local threshold = text.options.threshold
-    text.options.threshold = math.huge
-    local ok, s = pcall(text.tensor, t, paint_element)
-    text.options.threshold = threshold
-    if not ok then error(s, 0) end
-    return s
+  if not large or M.options.print == 'full' then
+    local s = with_threshold(math.huge, text.tensor, t)
+    local fits = not terminal.editing or M.options.print == 'full' or #t.shape == 0
+      or select(2, s:gsub('\n', '')) < terminal.rows - 2
+    if fits then return s end
   end
-  if not large then return text.tensor(t, paint_element) end
-  return text.array(t, paint_element) .. '\n' .. paint(text.summary(t, not terminal.utf8), 'D')
+  return with_threshold(1, text.array, t) .. '\n' .. paint(text.summary(t, not terminal.utf8), 'D')
 end
 
 --- The inspector's: what an Output is in the run that the prompt stands in; nil where it stands in none.
