@@ -280,6 +280,7 @@ local mistakes = {
   { 'local v = df.Variable{1.0, 2} for i, v in pairs(v) do end', 'nothing to go over', 'df.unstack(x)', lua54 = true },
   { 'local t = df.tensor{1, 2} for i, v in pairs(t) do end', 'gone over as a table', 't:totable()', lua54 = true },
   { 'local y = df.tahn(df.ones{2})', "df has no 'tahn'", "did you mean 'tanh'?" },
+  { 'local x df.run(df.ones{2}, {[x] = 3})', 'index is nil', "'x' is nil there" },
   { 'df.stat()', "df has no 'stat'", "did you mean 'stats'?" },
   { 'local m = {} function m.loss(x) x = x * x end df.run(m.loss(df.ones{2}))', 'nothing to fetch', 'm.loss(…) gives nothing' },
   { 'local y = df.scan(function(a, x) return a + x end, df.float32(0), df.ones{2})', 'is a scalar', 'what it begins with third' },
@@ -510,6 +511,11 @@ describe('a beginner\'s mistake', function()
       typed = m[1]
       local text = shown(m[1])
       assert.is_truthy(text:find('%S'), 'nothing is said of: ' .. m[1])
+      local last
+      for line in text:gmatch '\n  called from ([^\n]*)' do
+        assert.are_not.equal(last, line)
+        last = line
+      end
       local words = {}
       if not text:find(m[2], 1, true) then words[#words + 1] = 'what' end
       if not text:find 'lesson%.lua:%d' then words[#words + 1] = 'where' end

@@ -38,6 +38,15 @@ describe('the prompt', function()
     assert.is_nil(told:find('\nwhile  ', 1, true))
   end)
 
+  it('explains a loop of several plans once, and not that it has not run where it has', function()
+    local out = prompt("v = df.placeholder('float32', {})\ni, y = while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * v end, {0, 1.0})\n"
+      .. 'print "first"\n:explain y\n=df.run(y, {[v] = 2})\n=df.run({y, i}, {[v] = 2})\nprint "then"\n:explain y\n:explain\n')
+    local before, after = out:match 'first\n(.*)then\n(.*)'
+    assert.matches('\nwhile  tokens: it has not run\n', before, 1, true)
+    assert.is_nil(after:find('it has not run', 1, true), after)
+    assert.equal(2, select(2, after:gsub('%f[^\n%z]while  ', '')), after)       -- once for each of the two
+  end)
+
   it('tells the memory of the run in progress, whichever session it is of', function()
     local out = prompt("s = df.Session{devices = {'cpu:0', {'sim:3', memory = '3MB'}}}\n"
       .. "h = s:start(df.device('sim:3', function() return df.placeholder_with_default(2.0) + 1 end), nil, {paused = true})\n:mem\nh:cancel()\n")

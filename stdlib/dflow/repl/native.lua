@@ -6,9 +6,23 @@ local registry = require 'dflow.front.registry'
 local session = require 'dflow.repl.session'
 local df = require 'dflow'
 
+--- What the session's plans say of loops: a loop that several have ran alike in most, and has not run in those that
+-- nothing ran.
+local function of_plans(loop)
+  local text, lines, said, ran = df.default_session():native{ loop = loop }, {}, {}, {}
+  for name, how in text:gmatch '%f[^\n%z](%S+)  ([^\n]*)' do ran[name] = ran[name] or not how:find 'it has not run$' end
+  for line in text:gmatch '[^\n]+' do
+    local name, how = line:match '^(%S+)  (.*)$'
+    if not (name and (said[line] or ran[name] and how:find 'it has not run$')) then lines[#lines + 1] = line end
+    said[line] = name ~= nil
+  end
+  return table.concat(lines, '\n')
+end
+
 local function told(loop, code)
-  local text = df.default_session():native{ loop = loop ~= '' and loop or nil, code = code }
-  if text ~= '' then return (text:gsub('\n$', '')) end
+  local name = loop ~= '' and loop or nil
+  local text = code and df.default_session():native{ loop = name, code = code }:gsub('\n$', '') or of_plans(name)
+  if text ~= '' then return text end
   if loop ~= '' then
     error(code and ('no loop `%s` was compiled; :explain says why'):format(loop)
           or ('no loop `%s` has run in this session'):format(loop), 0)
@@ -40,8 +54,8 @@ local function loops(g, list, lines)
   for _, p in ipairs(list) do
     local loop = registry.primitive(p.op) == 'Enter' and core.node_attr(g.handle, p.id, 'frame_name')
     if loop and not seen[loop] then
-      local ran = df.default_session():native{ loop = loop }
-      seen[loop], lines[#lines + 1] = true, ran ~= '' and ran:gsub('\n$', '') or loop .. '  has not run in this session'
+      local ran = of_plans(loop)
+      seen[loop], lines[#lines + 1] = true, ran ~= '' and ran or loop .. '  has not run in this session'
     end
   end
 end
