@@ -147,6 +147,15 @@ local function known_variables(tree, value_of)
   return named, sure
 end
 
+--- Is it one of these variables, an element of one, or what a method of one or an operator on one gives?
+local function is_of(e, vars)
+  if e.kind == 'name' then return vars[e.var] or false end
+  if e.kind == 'paren' then return is_of(e.inner, vars) end
+  if e.kind == 'index' then return not e.name and is_of(e.object, vars) end
+  if e.kind == 'method' then return not values[e.name] and is_of(e.object, vars) end
+  return e.kind == 'binary' and e.op:find '^[-+*/%%^]' ~= nil and (is_of(e.left, vars) or is_of(e.right, vars))
+end
+
 local function is_name(e, vars) return e.kind == 'name' and vars[e.var] or false end
 
 --- Is it a predicate, or logic of predicates?
@@ -272,10 +281,11 @@ local function find_sure(tree, inside, named, sure, warn)
     if e.kind ~= 'binary' then return end
     local a, b = beside(e.left, true), beside(e.right, false)
     if comparisons[e.op] then
-      local which, other = is_name(a, sure) and a or is_name(b, sure) and b, is_name(a, sure) and b or a
-      if which and other.kind == 'number' then
-        warn(e.line, '`%s` on an Output is decided while the graph is built: use %s:%s(…)', e.op, which.name,
-             comparisons[e.op])
+      local which, other = e.left, e.right
+      if not is_of(which, sure) then which, other = other, which end
+      if is_of(which, sure) and other.kind == 'number' then
+        warn(e.line, '`%s` on an Output is decided while the graph is built: use %s:%s(…)', e.op, which.name
+             and which.kind == 'name' and which.name or 'x', comparisons[e.op])
       end
     elseif (e.op == 'and' or e.op == 'or') and is_name(a, sure) and is_name(b, sure) then
       warn(e.line, '`%s` on Outputs gives one of them while the graph is built: use df.logical_%s(…), or df.where(p, '

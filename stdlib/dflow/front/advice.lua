@@ -358,12 +358,17 @@ local entries = {
     return text and text:find('run%s*%(?%s*' .. quoted)
     and ('a string names a node of the graph; what the variable %s holds is df.run(%s)'):format(name, name) or nil
   end },
+  { "^(%l[%w_]*) has no option '1'", function(_, name)
+    return require('dflow.front.registry').entry(name)
+      and ('what it computes of comes before the table of options: df.%s(x, {…})'):format(name) or nil
+  end },
+  { '^scalar: numbers are expected', 'the tag comes first: w:scalar(tag, value, step)' },
   { '^([%w_]+): elems .- is a scalar', function(_, name)
     return name ~= 'map_fn' and ('what it goes over comes second, what it begins with third: df.%s(fn, elems, init)')
       :format(name) or nil
   end },
   { '^([%w_]+): the labels are .-, the predictions', 'the labels come first: df.nn.%s(labels, predictions)' },
-  { 'there is nothing to fetch', function(text)
+  { 'there is nothing to fetch$', function(text)
     local name = text and text:match('[.:]run%s*%(%s*([%a_][%w_]*)%s*[,)]')
     if name and name ~= 'init' and name ~= 'nil' then return ("the variable '%s' is nil"):format(name) end
     local fn = text and text:match('[.:]run%s*%(%s*([%a_][%w_.:]*)%s*%b()')
@@ -543,8 +548,8 @@ local raw = {
   { "'%]' expected near ':'",
     function() return 'a part of a tensor is x:slice({1}, {2}), which begins at 1 and has 2 elements, or '
                       .. 'df.strided_slice' end },
-  { "function arguments expected near '?<eof>", function(_, text)
-    local word = text and text:match(':([%a_][%w_]*)%s*$')
+  { "function arguments expected near", function(_, text)
+    local word = text and text:match(':([%a_][%w_]*)%s*%f[%),}%z]')
     return word and (dflow_fields[word] and ('%s is a field, with a point: %s'):format(word, dflow_fields[word])
                      or ('a method is called with parentheses, x:%s(); a field has a point, x.%s'):format(word, word))
                      or nil
@@ -603,6 +608,11 @@ local raw = {
     return call and call:find('[.:][%a_]')
     and ('parentheses may be left out around a string or a table alone: %s(%s)'):format(call, number) or nil
   end },
+  { "near '([%a_][%w_]*)'", function(word, text)
+    local call = text and text:match('%f[%w_]([%a_][%w_]*[.:][%w_.:]*%w)%s+' .. word .. '%f[^%w_]')
+    return call and ('parentheses may be left out around a string or a table alone: %s(%s)'):format(call, word) or nil
+  end },
+  { "attempt to concatenate a dflow%.(%w+) value", function() return 'tostring(x) is its text: "x = " .. tostring(x)' end },
   { "near '(%w+)'", function(_, text) return text and text:find('%f[%w]lambda%f[%W]')
       and 'a function is written function(x) return x end' or nil end },
   { "attempt to call a nil value %(global '(%w+)'%)", function(word)

@@ -67,7 +67,7 @@ end
 --- The message, with the names on the user's line that are nil where it says that something is missing.
 local function named(text)
   if not (text:find('is missing', 1, true) or text:find('nothing (nil)', 1, true) or text:find('is nil', 1, true)
-          or text:find('not nil', 1, true)) then
+          or text:find('not nil', 1, true) or text:find('nothing to fetch', 1, true)) then
     return text
   end
   local ok, names, known = pcall(function() return require('dflow.front.quote').nil_names(text) end)

@@ -410,8 +410,8 @@ function M.case(pairs_list, opts)
   if n == 0 and not default then errors.bad('case: there is no pair and no default') end
   for i = 1, n do
     local p = pairs_list[i]
-    if type(p) ~= 'table' or type(p[2]) ~= 'function' then
-      errors.bad('case: pair %d is not {predicate, function}', i)
+    if not nest.is_plain(p) or type(p[2]) ~= 'function' then
+      errors.bad('case: pair %d is %s, {predicate, function} is expected', i, errors.describe(p))
     end
   end
   if default ~= nil and type(default) ~= 'function' then

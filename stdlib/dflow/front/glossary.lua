@@ -65,6 +65,7 @@ local words = {
                            'df.nn.log_loss(labels, probabilities), or df.nn.sigmoid_cross_entropy(labels, logits)' },
   and_ = { 'Python', 'df.logical_and(p, q), or p & q' }, or_ = { 'Python', 'df.logical_or(p, q), or p | q' },
   not_ = { 'Python', 'df.logical_not(p)' }, seed = { 'NumPy', 'df.set_random_seed(n)' },
+  set_seed = { 'TensorFlow 2', 'df.set_random_seed(n)' },
   LSTM = { 'PyTorch', 'df.rnn.LSTMCell(units) in df.rnn.dynamic_rnn(cell, x)' },
   GRU = { 'PyTorch', 'df.rnn.GRUCell(units) in df.rnn.dynamic_rnn(cell, x)' },
   RNN = { 'PyTorch', 'df.rnn.RNNCell(units) in df.rnn.dynamic_rnn(cell, x)' },

@@ -395,7 +395,11 @@ local function no_field(key, what)
   for _, name in ipairs(names) do
     if name == key then errors.bad("an %s has no field or method '%s': it is a function, df.%s(…)", what, key, key) end
   end
-  errors.bad("an %s has no field or method '%s'%s", what, tostring(key), errors.hint_of_others(key, names))
+  local all = {}
+  for i, name in ipairs(names) do all[i] = name end
+  for name in pairs(M.methods) do all[#all + 1] = name end
+  table.sort(all)
+  errors.bad("an %s has no field or method '%s'%s", what, tostring(key), errors.hint_of_others(key, all))
 end
 
 Output.__index = function(o, key)
@@ -440,7 +444,10 @@ Output.__pairs = function()                    -- LuaJIT does not ask for it
   errors.bad('pairs of an Output has nothing to go over while building: its rows are ipairs(df.unstack(x))')
 end
 Output.__concat = function(a, b)
-  if getmetatable(a) == Output or getmetatable(b) == Output then
+  local text = getmetatable(a) == Output and a or getmetatable(b) == Output and b
+  if text and text.dtype == 'string' then
+    errors.bad('.. joins strings of Lua; those of a graph are joined by +: x + y')
+  elseif text then
     errors.bad('an Output has no value while building, so .. cannot join it: run it first, or use df.concat({a, b}, '
                .. 'axis)')
   end

@@ -307,6 +307,9 @@ function M.names_read(text)
   for list in masked:gmatch('local%s+([%a_][%w_,%s]*)=') do
     for word in (list:match('.*%f[%w]local%s+(.*)') or list):gmatch('[%a_][%w_]*') do own[word] = true end
   end
+  for list in masked:gmatch('%f[%w_]for%s+([%a_][%w_,%s]*)') do
+    for word in (list:match('^(.-)%s+in%f[%W]') or list):gmatch('[%a_][%w_]*') do own[word] = true end
+  end
   local code = masked:gsub('function%s*[%w_.:]*%s*%b()', function(s) return (' '):rep(#s) end)
   code = code:gsub('local%s+[%a_][%w_,%s<>]*=', function(s) return (' '):rep(#s) end)
   code = code:gsub('^%s*[%a_][%w_,%s]*=%f[^=]', function(s) return (' '):rep(#s) end)

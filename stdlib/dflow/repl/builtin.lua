@@ -249,7 +249,9 @@ script; :explain f shows the graph code.]],
 function() return { { 'on', 'what is typed from now on is rewritten' }, { 'off', 'it is taken as it is' } } end)
 
 -- ---- settings -----------------------------------------------------------------------------------------------------
-local settings = {
+local settings
+function commands.is_setting(name) return settings[name] ~= nil end
+settings = {
   print = { 'how large tensors are shown: auto, full or summary', function() return values.options.print end,
             function(v)
     if v ~= 'auto' and v ~= 'full' and v ~= 'summary' then error('print is auto, full or summary', 0) end

@@ -50,6 +50,9 @@ local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', bt
                 print = 'value', profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src',
                 clear = 'unbreak' }
 
+--- Is it one of what `:set` sets? The module that has the settings says so.
+function M.is_setting() return false end
+
 --- The command that a word begins; nil and why there is none.
 function M.find(word)
   if commands[word] then return commands[word] end
@@ -58,9 +61,8 @@ function M.find(word)
     if name:sub(1, #word) == word then found[#found + 1] = name end
   end
   if #found == 1 then return commands[found[1]] end
-  if #found == 0 and commands[meant[word]] then
-    return nil, ("there is no command ':%s'; it is :%s"):format(word, meant[word])
-  end
+  local of = commands[meant[word]] and meant[word] or M.is_setting(word) and 'set ' .. word
+  if #found == 0 and of then return nil, ("there is no command ':%s'; it is :%s"):format(word, of) end
   if #found == 0 then
     return nil, ("there is no command ':%s'%s; :help lists them"):format(word, errors.hint(word, order))
   end
@@ -150,7 +152,7 @@ function M.run(line)
   alone(command, rest)
   if path then file = files.create(path) end
   local wrapped = require('dflow.repl.values').wrapped
-  local names
+  local names, any
   local show = path == nil and pattern == nil and M.pager() or print
   local function say(text)
     for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
@@ -160,6 +162,7 @@ function M.run(line)
         row = naming.line(names, row)
       end
       if not pattern or row:find(pattern) then
+        any = true
         if file then file:write((row:gsub('\27%[[%d;]*m', '')), '\n') else show(wrapped(row)) end
       end
     end
@@ -178,6 +181,7 @@ function M.run(line)
     error(result, 0)
   end
   if file then file:commit() end
+  if ok and pattern and not any then print(('no line of :%s has %s'):format(command.name, pattern)) end
   return result == true
 end
 

@@ -401,6 +401,7 @@ command('value', function(rest, say)
     fine, waits = pcall(h.whynot, h, x, tag)
   end
   if not fine or waits == '' then error(v, 0) end
+  if h:state() == 'done' then return 'it has no value: the run ended before ' .. waits:match '[^\n]*' end
   say('not yet: ' .. waits)
 end, 'value x[@frame:n] - shows the value of x in an iteration; of a missing value, what it waits for')
 
