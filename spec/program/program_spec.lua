@@ -256,7 +256,7 @@ describe('the prompt', function()
     os.remove(file)
     assert.are.equal('let\n  Mul: float32[] = Mul(3., 3.)  -- command:1\nin Mul\n', text)
     assert.is_truthy(err:match("there is no command ':nonsense'"))
-    assert.is_truthy(out:match(':graph x %[as form%] %[at stage%][^\n]*\n  the graph that leads to x\n'), out)
+    assert.is_truthy(out:match(':graph x %[as form%] %[at stage%][^\n]*\n  shows or draws the graph of x\n'), out)
   end)
 
   it('lets others add commands', function()
