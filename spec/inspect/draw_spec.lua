@@ -923,6 +923,6 @@ describe(':graph', function()
 
   it('says what it takes', function()
     local out = session(':graph?')
-    assert.matches(':graph x %[as form%] %[at stage%] %[depth n | only name | around node n%]\n  the graph that leads to x\n', out)
+    assert.matches(':graph x %[as form%] %[at stage%] %[depth n | only name | around node n%]\n  shows or draws the graph of x\n', out)
   end)
 end)

@@ -127,6 +127,7 @@ local CONTRAST = [==[(() => {
     const x = r.x + r.width / 2, y = r.y + r.height / 2, drawn = e.ownerSVGElement;
     let stack = document.elementsFromPoint(x, y);
     if (!stack.includes(e.classList.contains('chip') ? drawn : e)) continue;        // behind something, or scrolled away
+    if (stack.some(p => p.closest('#map'))) continue;                               // behind the small picture
     let back = [255, 255, 255, 1];
     const behind = drawn ? [...stack].reverse() : [];
     if (!drawn) for (let p = e; p; p = p.parentElement) behind.unshift(p);
@@ -458,6 +459,19 @@ describe('a report in a browser', function()
       b:eval(('enter(%d)'):format(p))
       local drawn = b:eval 'document.querySelectorAll(".node").length'
       assert.is_true(drawn > 1 and drawn <= 300, drawn)
+    end
+    -- where not all is in sight a small picture says what is, and leads there
+    local far = 'Math.abs(seen.x.baseVal.value + seen.width.baseVal.value / 2 - picture.w * %g)'
+    for p = 0, pictures - 1, math.ceil(pictures / 5) do
+      b:eval(('enter(%d), whole_picture(), look(view.x, view.y, view.k * 4)'):format(p))
+      assert.is_false(b:eval 'document.querySelector("#map").hasAttribute("hidden")')
+      assert.equal(b:eval 'picture.items.length', b:eval 'document.querySelectorAll("#map rect:not(.part):not(.seen)").length')
+      for _, share in ipairs{ 0.25, 0.75 } do
+        b:eval(('{ const r = map.getBoundingClientRect(); goOnMap({ clientX: r.left + r.width * %g, clientY: r.top + r.height / 2 }) }'):format(share))
+        assert.is_true(b:eval(far:format(share)) < 1e-3 * b:eval 'picture.w + 1')
+      end
+      b:eval 'whole_picture()'
+      assert.is_true(b:eval 'document.querySelector("#map").hasAttribute("hidden")')
     end
     assert.equal(many, b:eval 'new Set(run.pictures.flatMap(p => p.items.flatMap(n => n.nodes || [n.node]))).size')
     b:eval 'enter(0)'

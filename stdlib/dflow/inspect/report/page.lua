@@ -24,10 +24,13 @@ header { grid-column: 1 / 3; padding: 7px 14px; border-bottom: 1px solid var(--l
 header b { font-size: 15px; white-space: nowrap; } #about { color: var(--soft); flex: 1; }
 .notice { grid-column: 1 / 3; padding: 6px 14px; border-bottom: 1px solid var(--line); background: var(--mark); white-space: pre-line; }
 .notice.bad { background: var(--badbg); color: var(--bad); font-weight: 600; }
-#graph { overflow: hidden; display: flex; flex-direction: column; border-right: 1px solid var(--line); min-height: 0; }
-#graph svg { width: 100%; flex: 1; min-height: 0; cursor: grab; display: block; touch-action: none; }
+#graph { position: relative; overflow: hidden; display: flex; flex-direction: column; border-right: 1px solid var(--line); min-height: 0; }
+#graph #svg { width: 100%; flex: 1; min-height: 0; cursor: grab; display: block; touch-action: none; }
 #world.glide { transition: transform .25s; }
 @media (prefers-reduced-motion: reduce) { #world.glide { transition: none; } }
+#map { position: absolute; right: 10px; bottom: 30px; background: var(--bg); border: 1px solid var(--line); cursor: crosshair; touch-action: none; }
+#map[hidden] { display: none; } #map rect { fill: var(--edge); } #map rect.part { fill: var(--inner); } #map circle { fill: var(--bad); }
+#map rect.seen { fill: none; stroke: var(--live); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
 #crumbs { display: flex; gap: 4px; padding: 5px 10px; flex-wrap: wrap; font-size: 12px; } #crumbs[hidden] { display: none; } #crumbs [aria-current] { font-weight: 600; }
 #open { display: flex; gap: 4px; align-items: center; height: 24px; padding: 0 10px; overflow: hidden; white-space: nowrap; font: 11px/1.3 ui-monospace, monospace; }
 #open span { color: #fff; border-radius: 8px; padding: 1px 7px; }
@@ -71,14 +74,14 @@ path.edge.fed { stroke: var(--live); stroke-width: 2.2; marker-end: url(#lit); }
 .chips .gone rect { fill: var(--bg); stroke: var(--dead); stroke-dasharray: 3 2; } .chips .gone text { fill: var(--fg); text-decoration: line-through; }
 dialog { color: var(--fg); background: var(--box); border: 1px solid var(--line); border-radius: 8px; max-width: 36em; }
 dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
-@media (max-width: 900px) { body { font-size: 13px; } #time { height: 84px; } #card { min-height: 5.4em; padding: 6px 10px; } }
+@media (max-width: 900px) { body { font-size: 13px; } #time { height: 84px; } #card { min-height: 5.4em; padding: 6px 10px; } #map { display: none; } }
 </style></head><body>
 <header><b>a run of dflow</b><span id="about"></span><button id="help" aria-label="keys and signs">?</button></header>
 <div id="notices" style="grid-column: 1 / 3"></div>
 <div id="graph"><nav id="crumbs" aria-label="which picture of the graph" hidden></nav><svg id="svg" role="img" aria-label="the graph of the run"><defs>
 <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1L7 4L0 7z"/></marker>
 <marker id="lit" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1L7 4L0 7z"/></marker>
-</defs><g id="world"></g></svg><div id="open" aria-label="iterations that are open"></div></div>
+</defs><g id="world"></g></svg><svg id="map" role="img" aria-label="the whole picture; a click goes there" hidden></svg><div id="open" aria-label="iterations that are open"></div></div>
 <div id="side"><div id="card"></div><div id="files" tabindex="0" aria-label="the Lua source"></div></div>
 <footer><div id="bar"><button id="play" aria-label="play or stop">play</button><button id="back" aria-label="one token back">◀</button>
 <input id="at" type="range" min="0" value="0" aria-label="token"><button id="forth" aria-label="one token on">▶</button><span id="count"></span></div>
@@ -90,6 +93,7 @@ dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
 <dt>a click</dt><dd>on a node or a line of the source goes to its next token; on a closed box, which counts its nodes, into it, and Escape out of it; on
 the timelines to that moment</dd>
 <dt>wheel, drag, f</dt><dd>larger and smaller, elsewhere, and back to following the tokens</dd>
+<dt>the small picture</dt><dd>is there where not all can be seen: a click or a drag on it goes there</dd>
 <dt>colours</dt><dd>each iteration has one; the number on a node is the iteration it last ran in, 2·5 iteration 5 of a loop inside iteration 2. Chips on edges
 are tokens that were made and not used yet.</dd>
 <dt>dashed and struck through</dt><dd>dead: the branch, or the iteration, that was not taken</dd>

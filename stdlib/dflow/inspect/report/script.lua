@@ -171,6 +171,7 @@ function enter(p) {
   }
   following = true;
   view = null;
+  drawMap();
   if (!started) return;
   world.removeAttribute('class');
   show(now);
@@ -185,10 +186,35 @@ function chip(x, y, text, path, gone) {
 
 // ---- where one looks ----
 let view = null, moved = false, following = true, started = false;
+const map = $('map'), seen = make('rect', { class: 'seen' }), here = make('circle', {});
+function drawMap() {                                         // all of the picture, small, and what of it is in sight
+  const k = Math.min(170 / picture.w, 130 / picture.h);
+  map.replaceChildren();
+  map.setAttribute('viewBox', `0 0 ${picture.w} ${picture.h}`);
+  map.setAttribute('width', Math.max(20, picture.w * k)); map.setAttribute('height', Math.max(20, picture.h * k));
+  picture.boxes.forEach(b => make('rect', { class: 'part', x: b.x, y: b.y, width: b.w, height: b.h }, map));
+  picture.items.forEach(n => make('rect', { x: n.x, y: n.y, width: n.w, height: n.h }, map));
+  here.setAttribute('r', 3 / k);
+  map.append(here, seen);
+}
+function showMap() {
+  const r = room, { x, y, k } = view, n = N ? picture.items[itemOf[node[now]]] : null;
+  map.toggleAttribute('hidden', picture.w * k <= r.width + 1 && picture.h * k <= r.height + 1);
+  for (const [name, v] of [['x', -x / k], ['y', -y / k], ['width', r.width / k], ['height', r.height / k]]) seen.setAttribute(name, v);
+  here.setAttribute('cx', n ? n.x + n.w / 2 : -1e6); here.setAttribute('cy', n ? n.y + n.h / 2 : -1e6);
+}
+function goOnMap(e) {
+  const r = map.getBoundingClientRect(), k = view.k, x = (e.clientX - r.left) / r.width * picture.w, y = (e.clientY - r.top) / r.height * picture.h;
+  leave();
+  look(room.width / 2 - x * k, room.height / 2 - y * k, k);
+}
+map.addEventListener('pointerdown', e => { map.setPointerCapture(e.pointerId); goOnMap(e); });
+map.addEventListener('pointermove', e => { if (e.buttons) goOnMap(e); });
 const svg = $('svg'), glide = () => world.setAttribute('class', 'glide');
 function look(x, y, k) {
   view = { x, y, k };
   world.style.transform = `translate(${x}px, ${y}px) scale(${k})`;
+  if (room) showMap();
 }
 const centred = (from, size, whole, seen, k) => {            // a stretch in the middle, no empty space beyond the graph
   if (whole * k <= seen) return (seen - whole * k) / 2;
@@ -351,6 +377,7 @@ function show(k) {
   if (going.length > 6) element('span', { class: 'more' }, list, `${going.length - 6} more`);
   source(n.line);
   follow(i);
+  if (view && room) showMap();
   const x = timeX(at[now]);
   cursor.setAttribute('x1', x); cursor.setAttribute('x2', x);
   remember();
