@@ -127,7 +127,7 @@ df.run({step, loss}, {[x] = {1, 2}});
     local out = prompt('?*optim*\n?optimizer*\n?OPTIM*\n')
     assert.matches('\nOptimizer:minimize ', out)
     assert.matches('dflow> Optimizer  ', out, 1, true)
-    assert.matches('\ntrain.Accumulate +An optimizer', out)
+    assert.matches('\ntrain.Accumulate +Returns an optimizer', out)
     assert.matches("no name matches 'OPTIM*'", out, 1, true)
   end)
 
