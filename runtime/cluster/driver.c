@@ -414,6 +414,13 @@ static int32_t wait_started(df_error *err) {
   return missing ? dfi_driver_unavailable(missing, err) : DF_OK;
 }
 
+void dfi_driver_names(dfi_worker *w, pid_t pid, const char *host) {
+  pthread_mutex_lock(&D->lock);
+  w->pid = pid;
+  snprintf(w->host, sizeof w->host, "%s", host);
+  pthread_mutex_unlock(&D->lock);
+}
+
 static int32_t start_process(dfi_worker *w, df_error *err) {
   if (!D->hosts) return dfi_process_start(w, D->program, D->memfd, err);
   const char *at = D->hosts;

@@ -80,6 +80,8 @@ int32_t dfi_driver_call(int32_t rank, dfi_word word, const void *a, size_t na, c
 /* The error of a rank that is not there: unavailable, with rank and host. */
 int32_t dfi_driver_unavailable(int32_t rank, df_error *err);
 bool    dfi_driver_alive(int32_t rank);
+/* What the rank's process is from now on: others may look at it meanwhile. */
+void    dfi_driver_names(dfi_worker *w, pid_t pid, const char *host);
 /* Runs of this session go by its own patience with silent ranks. */
 void    dfi_driver_patience(const df_session *s);
 double  dfi_driver_timeout(void);

@@ -112,13 +112,13 @@ static const char *remote_shell(void) {
 }
 
 /* `rsh host program --host`, whose standard input and output are ours. */
-static int32_t spawn_far(dfi_worker *w, const char *host, const char *program, int in[2], int out[2]) {
+static int32_t spawn_far(pid_t *pid, const char *host, const char *program, int in[2], int out[2]) {
   char *argv[] = { (char *)remote_shell(), (char *)host, (char *)program, "--host", NULL };
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-  const int32_t status = posix_spawnp(&w->pid, argv[0], &files, NULL, argv, environ);
+  const int32_t status = posix_spawnp(pid, argv[0], &files, NULL, argv, environ);
   posix_spawn_file_actions_destroy(&files);
   return status;
 }
@@ -169,12 +169,13 @@ int32_t dfi_hosts_start(dfi_worker *w, const char *host, const char *program, vo
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) || pipe2(out, O_CLOEXEC) ||
       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
     return dfi_fail(err, dfi_errno_code(errno), NULL, "no pipe for rank %d: %s", w->rank, strerror(errno));
-  const int32_t status = spawn_far(w, host, program, in, out);
+  pid_t pid = 0;
+  const int32_t status = spawn_far(&pid, host, program, in, out);
   close(in[0]);
   close(out[1]);
   w->running = !status;
-  w->pidfd = status ? -1 : dfi_process_fd(w->pid);
-  snprintf(w->host, sizeof w->host, "%s", host);
+  w->pidfd = status ? -1 : dfi_process_fd(pid);
+  dfi_driver_names(w, pid, host);
   dfi_channel_open(&w->channel, dfi_process_high(pair[0]));
   w->far_stdin = dfi_process_high(in[1]);        /* the far end goes when it is closed */
   zmq_wire *wire = wire_new();

@@ -103,7 +103,7 @@ static char **worker_words(const char *program, char **words) {
   return argv;
 }
 
-static int32_t spawn(dfi_worker *w, const char *program, int theirs, int memfd) {
+static int32_t spawn(pid_t *pid, const char *program, int theirs, int memfd) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t how;
   sigset_t none, defaults;
@@ -118,7 +118,7 @@ static int32_t spawn(dfi_worker *w, const char *program, int theirs, int memfd) 
   posix_spawnattr_setsigdefault(&how, &defaults);
   posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   char *words, **argv = worker_words(program, &words);
-  const int32_t status = posix_spawn(&w->pid, program, &files, &how, argv, environ);
+  const int32_t status = posix_spawn(pid, program, &files, &how, argv, environ);
   dfi_free(argv);
   dfi_free(words);
   posix_spawnattr_destroy(&how);
@@ -128,21 +128,23 @@ static int32_t spawn(dfi_worker *w, const char *program, int theirs, int memfd) 
 
 int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_error *err) {
   int pair[2];
+  pid_t pid = 0;
+  char host[sizeof w->host] = "";
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
     return dfi_fail(err, dfi_errno_code(errno), NULL, "no socket for rank %d: %s", w->rank, strerror(errno));
   const int ours = dfi_process_high(pair[0]), theirs = dfi_process_high(pair[1]);
-  const int32_t status = ours < 0 || theirs < 0 ? errno : spawn(w, program, theirs, memfd);
+  const int32_t status = ours < 0 || theirs < 0 ? errno : spawn(&pid, program, theirs, memfd);
   if (theirs >= 0) close(theirs);
+  gethostname(host, sizeof host - 1);
+  dfi_driver_names(w, status ? 0 : pid, host);
   if (status) {
     if (ours >= 0) close(ours);
-    w->pid = 0;
     return dfi_fail(err, dfi_errno_code(status), NULL, "rank %d could not be started as `%s --worker`: %s", w->rank,
                     program, strerror(status));
   }
   w->running = true;
-  w->pidfd = dfi_process_fd(w->pid);
+  w->pidfd = dfi_process_fd(pid);
   dfi_channel_open(&w->channel, ours);
-  gethostname(w->host, sizeof w->host - 1);
   return DF_OK;
 }
 
