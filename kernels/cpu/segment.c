@@ -21,6 +21,17 @@ typedef struct segments {
     T first = s->what == SUM ? 0 : s->what == PROD ? 1 : s->what == MAX ? LOWEST : HIGHEST;                        \
     for (int64_t i = 0; i < s->n; i++)                                                                             \
       for (int64_t j = begin; j < end; j++) ((T *)s->y)[i * row + j] = first;                                      \
+    if (row == 1 && s->what == SUM) {                                                                              \
+      const T *x = s->x;                                                                                           \
+      T *y = s->y;                                                                                                 \
+      const int32_t *id = s->ids->data;                                                                            \
+      const int64_t *wide = s->ids->data, n = s->ids->size;                                                        \
+      const bool is_wide = s->ids->dtype == DF_INT64;                                                              \
+      for (int64_t i = 0; is_wide && i < n; i++)                                                                   \
+        if (wide[i] >= 0) y[wide[i]] = (T)((U)y[wide[i]] + (U)x[i]);                                               \
+      for (int64_t i = 0; !is_wide && i < n; i++) if (id[i] >= 0) y[id[i]] = (T)((U)y[id[i]] + (U)x[i]);           \
+      return;                                                                                                      \
+    }                                                                                                              \
     for (int64_t i = 0; i < s->ids->size; i++) {                                                                   \
       int64_t id = dfk_index(s->ids, i);                                                                           \
       if (id < 0) continue;                                                                                        \
@@ -41,6 +52,17 @@ SEGMENTS(fold_u8, uint8_t, unsigned, 0, UINT8_MAX)
 SEGMENTS(fold_i32, int32_t, uint32_t, INT32_MIN, INT32_MAX)
 SEGMENTS(fold_i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 
+/* At least -1. */
+static int64_t largest(const df_tensor *ids) {
+  const int32_t *id = ids->data;
+  const int64_t *wide = ids->data;
+  int32_t most = -1;
+  int64_t widest = -1;
+  if (ids->dtype == DF_INT64) for (int64_t i = 0; i < ids->size; i++) widest = wide[i] > widest ? wide[i] : widest;
+  else for (int64_t i = 0; i < ids->size; i++) most = id[i] > most ? id[i] : most;
+  return most > widest ? most : widest;
+}
+
 /* The reference tells what is wrong with what does not fit, and does the half types. */
 static int32_t run(df_kernel *k, kind what, df_kernel_fn reference) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
@@ -48,8 +70,7 @@ static int32_t run(df_kernel *k, kind what, df_kernel_fn reference) {
   bool usual = n >= 0 && ids->rank <= data->rank && !dfk_is_half(data->dtype) && !dfk_is_rare(data->dtype) &&
                data->rank - ids->rank < DF_MAX_RANK;
   for (int32_t i = 0; usual && i < ids->rank; i++) usual = ids->dims[i] == data->dims[i];
-  for (int64_t i = 0; usual && i < ids->size; i++) usual = dfk_index(ids, i) < n;
-  if (!usual) return reference(k);
+  if (!usual || largest(ids) >= n) return reference(k);
   segments s = { data->data, NULL, ids, 1, n, what };
   int32_t rank = 0;
   dims[rank++] = n;
