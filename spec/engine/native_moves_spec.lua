@@ -367,7 +367,7 @@ describe('rows of arrays that are more than a few numbers', function()
     same(filled(same_number, function(r, i) return r * df.cast(i, 'float32') + 1 end))
     same(filled(function(i) return n - 1 - i end, function(r) return df.tanh(r) end))
     same(filled(same_number, function(r) return df.reshape(df.matmul(df.expand_dims(r, 0), product), { width }) end))
-    same(filled(same_number, function(r) return r * 2 end, function(out, seen, r, i) return out, seen + df.reduce_sum(r) + out:read(i // 2)[3] end))
+    same(filled(same_number, function(r) return r * 2 end, function(out, seen, r, i) return out, seen + df.reduce_sum(r) + out:read(df.floordiv(i, 2))[3] end))
     same(filled(function(i) return (i * 7) % n end, function(r) return r - 3 end, function(out, seen) return out, seen + 1 end))
   end)
 
@@ -375,7 +375,7 @@ describe('rows of arrays that are more than a few numbers', function()
     local function failed(...) return assert.truthy(same(filled(...)).error) end
     failed(function(i) return i % 20 end, function(r) return r * 3 end)
     failed(function(i) return i + 1 end, function(r) return r * 3 end)
-    failed(same_number, function(r) return r * 3 end, function(out, seen, r, i) return out, seen + df.cast(7 // (15 - i), 'float32') end)
+    failed(same_number, function(r) return r * 3 end, function(out, seen, r, i) return out, seen + df.cast(df.floordiv(df.int32(7), 15 - i), 'float32') end)
   end)
 
   it('are not copied to be stacked', function()
