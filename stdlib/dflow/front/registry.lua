@@ -483,7 +483,7 @@ local function results(e, g, node)
   if e.noutputs == 0 then return graph.operation(g, node) end
   local n, list = core.node_outputs(g.handle, node), {}
   for i = 1, n do list[i] = graph.output(g, node, i - 1) end
-  if e.has_list_output then return listing.of(list) end
+  if e.has_list_output and e.noutputs == 1 then return listing.of(list) end
   return unpack(list, 1, n)
 end
 
