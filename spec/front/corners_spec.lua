@@ -176,6 +176,9 @@ describe('what is given to a graph', function()
     refuses(takes, { -2 }, 'dimension 0 of the shape is the number -2, a whole number is expected, or -1 where it is not known')
     refuses(takes, { 3, nil, 2 }, 'dimension 1 of the shape is nil, a whole number is expected')
     refuses({ function(s) return df.zeros(s) end, function(s) return df.tensor(1, 'float32', s) end }, { 3, nil, 2 }, 'dimension 1 of the shape is nil')
+    for _, bad in ipairs{ -1, 2 ^ 53, 1.5 } do
+      refuses({ function(s) return df.tensor(1, 'float32', s) end }, { 3, bad }, 'dimension 1 of the shape is the number')
+    end
   end)
 
   it('is refused where a name has a space, a colon or a caret, wherever names are taken', function()
