@@ -19,7 +19,7 @@ extern volatile sig_atomic_t program_signals;
 /* Set while Ctrl-C shall only set program_interrupted: the prompt waits for a run and deals with it. */
 extern volatile sig_atomic_t program_holds;
 /* Lua's own message on top of the stack becomes one with the line that it is about. */
-void program_explain(lua_State *L);
+bool program_explain(lua_State *L);
 /* Sets it; on: also takes back what Ctrl-C was about to do to the Lua code, so that it cannot come in between.
  * program_call holds nothing while it calls, and leaves this as it was. */
 void program_hold(bool yes);

@@ -23,16 +23,22 @@ static volatile sig_atomic_t heard;        /* a call of the library has ended by
 static volatile sig_atomic_t stopped;
 
 /* Replaces a message of Lua's own on top of the stack by what dflow.front.errors makes of it: with the line that it is
- * about, and a hint. As it is where that fails. */
-void program_explain(lua_State *L) {
+ * about, and a hint. As it is where that fails. Are the callers of that line in it, too? */
+bool program_explain(lua_State *L) {
   int top = lua_gettop(L);
-  if (lua_type(L, top) != LUA_TSTRING || !lua_checkstack(L, 8)) return;
+  bool with_callers = false;
+  if (lua_type(L, top) != LUA_TSTRING || !lua_checkstack(L, 8)) return false;
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "dflow.front.errors") == LUA_TTABLE && lua_getfield(L, -1, "explain") == LUA_TFUNCTION) {
     lua_pushvalue(L, top);
-    if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) lua_replace(L, top);
+    if (lua_pcall(L, 1, 2, 0) == LUA_OK && lua_type(L, -2) == LUA_TSTRING) {
+      with_callers = lua_toboolean(L, -1);
+      lua_pop(L, 1);
+      lua_replace(L, top);
+    }
   }
   lua_settop(L, top);
+  return with_callers;
 }
 
 void program_message(const char *text) {
@@ -56,7 +62,7 @@ int program_report(lua_State *L, int status) {
 static int message_handler(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setfield(L, LUA_REGISTRYINDEX, PROGRAM_ERROR);
-  if (!program_interrupted) program_explain(L);
+  if (!program_interrupted && program_explain(L)) return 1;
   const char *text = lua_tostring(L, -1);
   if (text == NULL) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;

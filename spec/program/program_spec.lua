@@ -17,6 +17,38 @@ local function both(arguments, input, environment)
   return ask('lua5.4'), ask(dflow)
 end
 
+--- A mistake of Lua's own, two helpers deep in what something builds.
+describe('an error of Lua in a function that builds', function()
+  local ways = {
+    'df.cond(df.constant(true), function() local r = helper(x) return r end, function() return x end)',
+    'df.while_loop(function(i) return i:lt(3) end, function(i) local r = helper(i) return r end, {df.int32(0)})',
+    'df.map_fn(function(v) local r = helper(v) return r end, df.float32{1, 2})',
+    'df.name_scope("a", function() local r = helper(x) return r end)',
+    'df.device("cpu:0", function() local r = helper(x) return r end)',
+    'df.control_dependencies({}, function() local r = helper(x) return r end)',
+    'df.while_loop(function(i) return i:lt(3) end, function(i) return df.cond(i:gt(0), function() local r = helper(i) return r end, function() return i end) end, {df.int32(0)})',
+  }
+
+  it('is told with the user\'s lines that lead to it, once each, and none of the library\'s', function()
+    local path = os.tmpname()
+    for _, way in ipairs(ways) do
+      shell.write(path, "local df = require 'dflow'\nlocal function bad(t)\n  return t.size.x\nend\nlocal function helper(v)\n  local r = bad{v}\n  return r\nend\n"
+        .. 'local x = df.float32(1)\nlocal y =\n  ' .. way .. '\nlocal kept = pcall(error, "another")\n')
+      local r = shell.run(('%s %s'):format(dflow, path))
+      local lines = {}
+      for at in r.err:gmatch(path:gsub('%p', '%%%0') .. ':(%d+)') do lines[#lines + 1] = at end
+      assert.equal('3 6 11', table.concat(lines, ' '), way .. '\n' .. r.err)
+      assert.is_nil(r.err:find('stack traceback', 1, true), r.err)
+    end
+    -- one that is caught, and the same words later from elsewhere
+    shell.write(path, "local df = require 'dflow'\nlocal function bad() error('words', 0) end\npcall(df.name_scope, 'a', bad)\nlocal function other() bad() end\nother()\n")
+    local r = shell.run(('%s %s'):format(dflow, path))
+    assert.matches('words\nstack traceback', r.err, 1, true)
+    assert.is_nil(r.err:find('called from', 1, true), r.err)
+    os.remove(path)
+  end)
+end)
+
 describe('the dflow program', function()
   local script = os.tmpname()
   local module = os.tmpname() .. '_module'

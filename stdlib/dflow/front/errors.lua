@@ -21,16 +21,20 @@ Error.__name = 'dflow.Error'
 --- What called the line that built an op, as text; front/graph.lua, which knows the graphs, has the function.
 function M.callers_of() return nil end
 
---- The frames of the user's that called the line of the error, and the line that ran it, as they are shown: functions
--- on one line are one.
-local function callers_of(e)
-  local out, last = {}, e.source
-  for line in (e.traceback or ''):gmatch '[^\n]+' do
+--- Frames of the user's as they are shown behind a message that is about the line `last`: functions on one line are
+-- one.
+local function shown_frames(frames, last)
+  local out = {}
+  for line in (frames or ''):gmatch '[^\n]+' do
     if line ~= last then out[#out + 1] = '\n  called from ' .. line end
     last = line
   end
-  if e.ran then out[#out + 1] = '\n  asked for at ' .. e.ran end
   return table.concat(out)
+end
+
+--- The frames of the user's that called the line of the error, and the line that ran it.
+local function callers_of(e)
+  return shown_frames(e.traceback, e.source) .. (e.ran and '\n  asked for at ' .. e.ran or '')
 end
 Error.__tostring = function(e)
   local text = e.message or '?'
@@ -104,7 +108,31 @@ end
 
 --- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none
 -- of dflow's.
-function M.explain(message) return require('dflow.front.advice').explain(message) end
+-- The second result is true where the frames that called the line are in it, too.
+local left                      -- an error of Lua's own that has left functions of bodies: {message, depth, callers}
+
+--- The user's frames of now, below each other.
+local function frames_now()
+  local where, callers = core.where(), core.callers()
+  return (((where or '') .. '\n' .. (callers or '')):gsub('^\n', ''):gsub('\n+$', ''))
+end
+
+function M.explain(message)
+  local text = require('dflow.front.advice').explain(message)
+  -- the same words may come again from elsewhere
+  local now = left and left.message == message and frames_now()
+  if not now or left.callers:sub(-#now) ~= now and now ~= '' then return text end
+  return M.shown(text .. shown_frames(left.callers, left.callers:match '^[^\n]*')), true
+end
+
+--- Lua's own error leaves a function that something called which stands, at this depth of such functions: what called
+-- its line is known here, and no more where the error goes on.
+function M.leaves(message, depth)
+  if not (left and left.message == message and left.depth > depth) then
+    left = { message = message, callers = frames_now() }
+  end
+  left.depth = depth
+end
 
 --- What an unknown value is called in a message: `number`, `Output float32[2]`, ...
 function M.describe(v)

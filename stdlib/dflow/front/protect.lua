@@ -47,11 +47,16 @@ local function leave(ok, ...)
   return false, too_deep((...))
 end
 
+local function note(e)
+  if type(e) == 'string' and not e:find('stack overflow', 1, true) then errors.leaves(e, nested) end
+  return e
+end
+
 --- pcall(fn, ...), which has told of too many calls inside.
 local function enter(fn, ...)
   nested = nested + 1
   deepest = nested
-  return leave(pcall(fn, ...))
+  return leave(xpcall(fn, note, ...))
 end
 
 return function(fn, ...)
