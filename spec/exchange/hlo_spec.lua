@@ -87,6 +87,23 @@ describe('df.import_hlo', function()
     assert.same({ -8, 1, -3 }, narrowed('int4', '\1\15\254', { 7, 2, -1 }))
   end)
 
+  it('counts the bits of whole numbers of 32 and of 64 bits', function()
+    for dtype, width in pairs{ int32 = 32, int64 = 64 } do
+      local shape, places = { dtype, width }, {}
+      for k = 0, width - 1 do places[k + 1] = k end
+      local g = df.import_hlo(hlo.module{ { { 'parameter', shape = shape }, { 'popcnt', shape = shape, operands = { 1 } },
+        { 'count-leading-zeros', shape = shape, operands = { 1 } }, { 'tuple', shape = tuple, operands = { 2, 3 } } } })
+      local powers = df.left_shift(df.ones({ width }, dtype), df.constant(places, dtype))
+      for ones, x in pairs{ [1] = powers, [2] = df.bitwise_or(powers, df.constant(1, dtype)) } do
+        local found = df.Session{ graph = g }:run(g.outputs, { [g.inputs[1]] = df.run(x, nil, { tensors = true }) }, { tensors = true })
+        for k = 0, width - 1 do
+          assert.equal(k == 0 and 1 or ones, tonumber(found[1]:at(k)))
+          assert.equal(width - 1 - k, tonumber(found[2]:at(k)))
+        end
+      end
+    end
+  end)
+
   it('transforms the last axes by Fourier, real ones back and forth', function()
     local real, half = { 'float32', 4, 6 }, { 'complex64', 4, 4 }
     local lengths = wire.int(32, 4) .. wire.int(32, 6)

@@ -125,12 +125,9 @@ local function count_bits(u)
   local n, step = u, 1
   while step < width do
     local mask = 0                                                          -- 0101…, 0011…, 00001111…
-    for k = 0, width - 1, 2 * step do mask = mask + (2 ^ step - 1) * 2 ^ k end
-    local low, high = mask % 2 ^ 32, math.floor(mask / 2 ^ 32)
-    local m = df.cast(df.constant(low, 'float64'), u.dtype)
-    if high > 0 then
-      m = df.bitwise_or(m, df.left_shift(df.cast(df.constant(high, 'float64'), u.dtype), number(32, u)))
-    end
+    for k = 0, math.min(width, 32) - 1, 2 * step do mask = mask + (2 ^ step - 1) * 2 ^ k end
+    local m = df.cast(df.constant(mask, 'float64'), u.dtype)
+    if width == 64 and step < 32 then m = df.bitwise_or(m, df.left_shift(m, number(32, u))) end
     n = df.bitwise_and(n, m) + df.bitwise_and(df.right_shift(n, number(step, u)), m)
     step = step * 2
   end
