@@ -45,7 +45,7 @@ local function add(lines, list, key, said)
       n = n + 1 lines[at + n] = ('%s (%s): %s'):format(p.node, p.op, p.why:match '^([^;]*); nothing asked' or p.why)
     end
   end
-  if n > 0 then lines[at] = said:format(#list, n) end
+  if n > 0 then lines[at] = said:format(n, #list) end
 end
 
 --- How the loops among the nodes ran: a line or more for each, in the order in which they were built.
@@ -63,9 +63,9 @@ end
 --- What a run of x does not compute, or not in each iteration, and what gives its value; then x's loops: lines.
 local function of_output(x)
   local list, lines = df.default_session():placement(x), {}
-  add(lines, list, 'left_out', 'of %d nodes that it needs a run leaves out %d')
-  add(lines, list, 'once', 'of %d nodes that it needs iterations share %d')
-  lines[1] = lines[1] or ('a run computes it as it is written: %d nodes'):format(#list)
+  add(lines, list, 'left_out', 'a run leaves out %d of the %d nodes that it needs')
+  add(lines, list, 'once', 'iterations share %d of the %d nodes that a run needs')
+  lines[1] = lines[1] or ('a run computes the graph as written, %d node%s'):format(#list, #list == 1 and '' or 's')
   loops(x.graph, list, lines)
   return table.concat(lines, '\n')
 end
