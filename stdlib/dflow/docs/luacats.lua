@@ -251,7 +251,8 @@ function M.text()
   out[#out + 1] = '---@alias dflow.Operand dflow.Output|dflow.Variable|dflow.Value'
   out[#out + 1] = ''
   out[#out + 1] = '---A layer: called with its input it gives its output.'
-  out[#out + 1] = '---@class dflow.Layer\n---@field name string\n---@field [string] any\n---@overload fun(...: any): any'
+  out[#out + 1] = '---@class dflow.Layer\n---@field name string\n---@field [string] any\n'
+    .. '---@overload fun(...: any): any'
   out[#out + 1] = 'local dflow_Layer = {}\n'
   local names, holders = {}, {}
   for name in pairs(docs.types) do names[#names + 1] = name end

@@ -584,7 +584,8 @@ local raw = {
         :format(word, word, word, word, word)
     end },
   { 'index is nil', function(_, text)
-    local name = text and (text:match '[{,]%s*%[%s*([%a_][%w_.]*)%s*%]%s*=' or text:match '%[%s*([%a_][%w_.]*)%s*%]%s*=')
+    local name = text and (text:match '[{,]%s*%[%s*([%a_][%w_.]*)%s*%]%s*='
+                           or text:match '%[%s*([%a_][%w_.]*)%s*%]%s*=')
     return name and ("'%s' is nil there, and a key of a table is not"):format(name) or nil
   end },
   { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
@@ -612,7 +613,8 @@ local raw = {
     local call = text and text:match('%f[%w_]([%a_][%w_]*[.:][%w_.:]*%w)%s+' .. word .. '%f[^%w_]')
     return call and ('parentheses may be left out around a string or a table alone: %s(%s)'):format(call, word) or nil
   end },
-  { "attempt to concatenate a dflow%.(%w+) value", function() return 'tostring(x) is its text: "x = " .. tostring(x)' end },
+  { "attempt to concatenate a dflow%.(%w+) value",
+    function() return 'tostring(x) is its text: "x = " .. tostring(x)' end },
   { "near '(%w+)'", function(_, text) return text and text:find('%f[%w]lambda%f[%W]')
       and 'a function is written function(x) return x end' or nil end },
   { "attempt to call a nil value %(global '(%w+)'%)", function(word)
