@@ -536,7 +536,8 @@ void      df_op_break_gradient(int32_t op, double factor);
  *   timeout_rank=S    seconds after which a rank that gives no sign is hung; otherwise as df_cluster_timeout says
  *   device=TEXT       a device of the session, with its settings behind commas; once for each, the default one first
  *   soft=WORD         yes: what cannot run where it was asked to runs elsewhere
- *   clock=WORD        real, or virtual: times of simulated devices by a cost model
+ *   clock=WORD        real, or virtual: times of simulated devices by a cost model; virtual_owners: the same, but
+ *                     each owner has a window of parallel iterations of its own, as in real time
  *   memory=BYTES      the most that the host's device may hold while runs go on
  *   plans=BYTES       the most that plans and the states of their runs may take
  *   save=WORD         for loops that say nothing, what becomes of values that gradients need: keep, swap, recompute or

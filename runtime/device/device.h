@@ -70,6 +70,7 @@ typedef struct dfi_devices {
   bool        listed;              /* there are no others than these; else a sim is made when a graph names it */
   bool        soft;                /* what cannot run where it was asked to runs elsewhere */
   bool        virtual_clock;
+  bool        owner_windows;           /* by that clock each owner has a window of iterations of its own: windows.h */
   int32_t     fallback;            /* where goes what asked for nothing */
   bool        fallback_asked;      /* DFLOW_DEFAULT_DEVICE says so */
   uint8_t     save;                /* dfi_save */

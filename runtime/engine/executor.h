@@ -28,6 +28,7 @@ struct dfi_record {
   double     *when;  /* by node: when the last of its tokens came, by the virtual clock; NULL: the real one runs */
   double      ends;          /* when the last of its nodes ended, by that clock */
   uint32_t   *sources, place;/* of a run that is recorded: record.c; NULL, 0 */
+  struct dfi_share *shares;  /* by owner that would have a part of it, by that clock: windows.h; NULL: one has it all */
   dfi_frame **children;      /* in this block; NULL where none is open */
   dfi_record *next_free;
 };
@@ -84,6 +85,7 @@ struct dfi_frame {
   dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
   double       ends;         /* by the virtual clock: when its iterations that are done had ended */
   double      *gate; int64_t ngates;     /* owned; of the last `window` of them, each */
+  struct dfi_window *windows;            /* owned; as record.shares */
   dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
   int32_t      ndeferred, deferred_capacity;
   struct dfi_remat  *remat;    /* what it takes to run its iterations a second time; NULL: they are not. remat.h */

@@ -129,6 +129,7 @@ static bool is_over_ranks(const maker *m) {
   return false;
 }
 
+const char dfi_in_time_order[] = "the virtual clock runs all tokens in the order of their times";
 static const char alone[] = "all of it is on one device",
                   functions_only[] = "the first owner has all its devices, for what functions on them do";
 
@@ -137,7 +138,7 @@ static const char alone[] = "all of it is on one device",
 static const char *asks_for_one(const maker *m, bool over_ranks) {
   const dfi_devices *d = m->devices;
   if (!m->cut) return alone;
-  if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
+  if (d->virtual_clock && (over_ranks || !d->owner_windows)) return dfi_in_time_order;
   if (m->primitives) return "every node fires on its own, to be looked at";
   if (over_ranks) return NULL;
   for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return "a GPU is in the session";

@@ -331,6 +331,8 @@ dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g,
 void dfi_plan_free(dfi_plan *p);
 /* What n takes on a device, by the shapes that are known of what it takes and makes. */
 double dfi_plan_seconds(const df_node *n, const dfi_device *d);
+/* owners.c: why one owner turns a run by the virtual clock. */
+extern const char dfi_in_time_order[];
 /* owners.c: makes each owner's scopes, of those that are copies (remat), too. Before the plan is shared. */
 void dfi_plan_lay_owners(dfi_plan *p);
 /* Does more than this process turn it? */

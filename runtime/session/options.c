@@ -46,8 +46,9 @@ static bool take_engine(df_session *s, const char *value) {
   return at >= 0;
 }
 static bool take_clock(df_session *s, const char *value) {
-  const int32_t at = word_of(value, (const char *[]){ "real", "virtual", NULL });
-  s->devices.virtual_clock = at == 1;
+  const int32_t at = word_of(value, (const char *[]){ "real", "virtual", "virtual_owners", NULL });
+  s->devices.virtual_clock = at >= 1;
+  s->devices.owner_windows = at == 2;
   return at >= 0;
 }
 static bool take_save(df_session *s, const char *value) {

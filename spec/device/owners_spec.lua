@@ -358,7 +358,7 @@ describe('owners', function()
       options.devices, options.owners = options.devices or TWO, options.owners or 2
       local s = df.Session(options)
       local list = s:placement(fetch or x)
-      if not list.owners or list.one_owner then s:run(fetch or x) end
+      s:run(fetch or x)
       local stats = s:stats()
       s:close()
       return list, stats.owners.why
@@ -367,6 +367,9 @@ describe('owners', function()
     assert.same({ ['cpu:0'] = 1, ['sim:0'] = 1, ['sim:1'] = 2 }, list.owners)
     assert.is_nil(list.one_owner)
     assert.is_nil(why)
+    local timed, one = told{ clock = 'virtual_owners' }
+    assert.same(list.owners, timed.owners)
+    assert.matches('the virtual clock', one)
     list = told{ owners = 1 }
     assert.is_nil(list.owners or list.one_owner)
     list, why = told{ clock = 'virtual' }
@@ -440,37 +443,48 @@ describe('owners', function()
     s:close()
   end)
 
-  --- A loop whose gradient goes back over its devices, for whom a message is worth waiting.
-  local function wide(n, window)
+  --- A value goes from device to device, within an iteration and from one to the next; in the other loop within one alone.
+  local function at(device, fn) return df.device(device, fn) end
+  local function wide(window, n)
     local x = df.ones{ 64, 64 } * 0.01
-    local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y)
-      local a = df.device('sim:0', function() return y:matmul(x):tanh() end)
-      return i + 1, df.device('sim:1', function() return (a:matmul(x) + y):tanh() end)
+    local _, y = df.while_loop(function(i) return at('cpu:0', function() return i:lt(n or 20) end) end, function(i, y)
+      local a = at('sim:0', function() return y:matmul(x):tanh() end)
+      return at('cpu:0', function() return i + 1 end), at('sim:1', function() return (a:matmul(x) + y):tanh() end)
     end, { df.int32(0), x }, { parallel_iterations = window })
-    return { y, df.gradients(y:reduce_sum(), x) }
+    return y
+  end
+  local function pipeline(window)
+    local _, y, z = df.while_loop(function(i) return at('cpu:0', function() return i:lt(20) end) end, function(i)
+      local a = at('sim:0', function() return df.cast(i, 'float32') + 1 end)
+      return at('cpu:0', function() return i + 1 end), at('sim:0', function() return a * 2 end), at('sim:1', function() return a:tanh() end)
+    end, { df.int32(0), df.float32(0), df.float32(0) }, { parallel_iterations = window })
+    return { y, z }
   end
 
-  one_process_it('record a run together: what-if says of it what it says of the same one that one owner turned', function()
-    for name, fetches in pairs{ ring = { ring(40) }, wide = wide(20, 32), ['one after the other'] = wide(20, 1) } do
-      for _, change in ipairs{ {}, { bandwidth = '100MB/s' }, { latency = '200us' }, { speed = 0.1 }, { parallel_iterations = 1 }, { devices = 1 } } do
-        local seconds, steps = {}, {}
-        for owners = 1, 3 do
-          local s = df.Session{ owners = owners, devices = { 'cpu:0', { 'sim:0', latency = '20us', bandwidth = '1GB/s' }, { 'sim:1', latency = '10us' } } }
-          local h = s:start(fetches, nil, { record = true })
-          h:wait()
-          if owners > 1 then turned_by(owners, h:stats()) end
-          local w = h:whatif(change)
-          seconds[owners], steps[owners] = w.seconds, 0
-          for _, step in ipairs(w.critical_path) do steps[owners] = steps[owners] + step.seconds end
-          assert.is_true(math.abs(steps[owners] / w.seconds - 1) < 1e-6)
-          s:close()
+  one_process_it('are timed by the virtual clock, each with a window of its own, as what-if says of a run that they have recorded', function()
+    local seconds = {}
+    for name, fetches in pairs{ ring = ring(40), wide = wide(32), serial = wide(1, 10), pipeline4 = pipeline(4), pipeline2 = pipeline(2), pipeline1 = pipeline(1) } do
+      for owners = 1, 3 do
+        local run = {}
+        for _, clock in ipairs{ 'real', 'virtual_owners' } do
+          local s = df.Session{ owners = owners, clock = clock, devices = { 'cpu:0', { 'sim:0', latency = '20us', bandwidth = '1GB/s' }, { 'sim:1', latency = '10us' } } }
+          run[clock] = s:start(fetches, nil, { record = true })
+          run[clock]:wait()
         end
-        for owners = 2, 3 do
-          assert.is_true(math.abs(seconds[owners] / seconds[1] - 1) < 0.1,
-            ('%s, %s: %g s by %d owners, %g s by one'):format(name, next(change), seconds[owners], owners, seconds[1]))
+        if owners > 1 then turned_by(owners, run.real:stats()) end
+        seconds[name .. owners] = run.virtual_owners:stats().seconds
+        assert.is_true(math.abs(run.virtual_owners:whatif().seconds / seconds[name .. owners] - 1) < 1e-9)
+        for _, change in ipairs{ {}, { bandwidth = '100MB/s' }, { latency = '200us' }, { speed = 0.1 }, { parallel_iterations = 2 } } do
+          local recorded, timed, steps = run.real:whatif(change), run.virtual_owners:whatif(change).seconds, 0
+          for _, step in ipairs(recorded.critical_path) do steps = steps + step.seconds end
+          assert.is_true(steps <= recorded.seconds * (1 + 1e-6) and steps > recorded.seconds * 0.8)
+          assert.is_true(math.abs(timed / recorded.seconds - 1) < 0.01,
+            ('%s by %d owners, %s: %g s by the virtual clock, %g recorded by them'):format(name, owners, next(change), timed, recorded.seconds))
         end
       end
     end
+    assert.is_true(seconds.pipeline23 < seconds.pipeline21 * 0.95)     -- the first device need not wait for the last one
+    assert.is_true(seconds.serial3 > seconds.serial1 * 1.05)
   end)
 
   one_process_it('record loops in loops, too, of which a part may be ahead of what one owner would let it', function()
@@ -482,13 +496,13 @@ describe('owners', function()
       local timeline = h:whatif{ timeline = true }.timeline
       local loops, last = {}, 0
       for _, e in ipairs(timeline) do
-        loops[e.frame] = true
+        loops[e.frame] = e.kind == 'work' or loops[e.frame]          -- one that is dead has messages
         assert.is_true(e.begins >= last)
         last = e.begins
       end
       local frames = 0
       for _ in pairs(loops) do frames = frames + 1 end
-      assert.equal(14, frames)                            -- the top, the outer one, and 12 inner ones, each of them once
+      assert.equal(13, frames)                            -- the outer one, and 12 inner ones, each of them once
       seconds[owners] = h:whatif().seconds
       s:close()
     end

@@ -16,6 +16,8 @@ void dfi_recorder_free(dfi_recorder *w) {
   dfi_free(w->iteration);
   dfi_free(w->frame);
   dfi_free(w->device);
+  dfi_free(w->owner);
+  dfi_free(w->device_in);
   dfi_free(w->link);
   dfi_free(w->crossing);
   dfi_free(w->signature);
@@ -39,6 +41,15 @@ void dfi_record_begin(dfi_exec *x) {
   w->ndevices = p->devices->n;
   w->device = dfi_xcalloc((size_t)w->ndevices, sizeof *w->device);
   for (int32_t i = 0; i < w->ndevices; i++) w->device[i] = *p->devices->at[i];
+  w->nowners = p->parts ? p->parts->n : 1;
+  w->owner = dfi_xcalloc((size_t)w->ndevices + 1, sizeof *w->owner);
+  if (p->parts) {
+    memcpy(w->owner, p->parts->owner, sizeof *w->owner * (size_t)w->ndevices);
+    const int32_t cells = p->nscopes * w->nowners;
+    w->device_in = dfi_xcalloc((size_t)cells, sizeof *w->device_in);
+    for (int32_t i = 0; i < cells; i++) w->device_in[i] = dfi_windows_device(p, i % w->nowners, i / w->nowners);
+    w->nscopes = p->nscopes;
+  }
   w->nlinks = w->planned = p->nlinks;
   w->link = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *w->link);
   if (p->nlinks) memcpy(w->link, p->link, sizeof *w->link * (size_t)p->nlinks);
@@ -64,7 +75,7 @@ static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
       if (w->iteration[i].frame == f && w->iteration[i].number == r->number) return i;
   }
   DFI_GROW(w->iteration, w->niterations, w->iteration_room);
-  w->iteration[w->niterations] = (rec_iteration){ f, 0, r->number };
+  w->iteration[w->niterations] = (rec_iteration){ f, r->number };
   w->frame[f].n = r->number + 1;
   return w->niterations++;
 }
@@ -87,13 +98,16 @@ static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
 void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node, bool dead) {
   dfi_recorder *w = locked(x);
   const dfi_pnode *p = r->nodes + node;
+  const int32_t owner = w->nowners == 1 ? 0 : x->team ? x->place : dfi_windows_owner(x, r, p);
   if (!r->place) r->place = 1 + iteration_of(w, r);
+  if (r->shares && r->shares[owner].opener)
+    r->sources[node] = dfi_recording_edge(w, r->shares[owner].opener, r->sources[node]);
   x->timed->current =
       dfi_recording_event(w, (rec_event){ .node = p->node->id, .device = p->device, .link = -1, .flops = -1, .made = -1,
                                           .iteration = r->place - 1, .sources = r->sources[node], .dead = dead,
-                                          .message = p->kind == DFI_K_TRANSFER,
+                                          .message = p->kind == DFI_K_TRANSFER, .owner = (uint16_t)owner,
+                                          .ends = dfi_windows_ends(x, r, node),
                                           .op = p->op->type });
-  w->iteration[r->place - 1].own++;
   unlock(w);
 }
 
@@ -102,7 +116,6 @@ void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device) 
   const uint32_t top = iteration_of(w, x->root->ring[0]);
   x->root->ring[0]->place = 1 + top;
   x->timed->current = w->crossing[i] = dfi_recording_event(w, dfi_recording_message(node->id, device, top));
-  w->iteration[top].own++;
 }
 
 void dfi_record_uses(dfi_exec *x, int32_t i) { dfi_record_waits(x, of(x)->crossing[i]); }
@@ -131,7 +144,7 @@ void dfi_record_made(dfi_exec *x, int64_t bytes) {
 void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes) {
   dfi_recorder *w = locked(x);
   rec_event *e = &w->event[x->timed->current];
-  e->link = link;
+  if (!e->ends) e->link = link;
   e->bytes = (double)bytes;
   unlock(w);
 }
@@ -148,8 +161,8 @@ uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
   const rec_event now = w->event[x->timed->current];
   const uint32_t made =
       dfi_recording_event(w, (rec_event){ .node = now.node, .device = device, .link = line, .iteration = now.iteration,
-                                          .sources = now.sources, .flops = -1, .bytes = (double)bytes, .made = -1,
-                                          .op = "Copy" });
+                                          .sources = now.sources, .owner = now.owner, .flops = -1,
+                                          .bytes = (double)bytes, .made = -1, .op = "Copy" });
   unlock(w);
   return made;
 }

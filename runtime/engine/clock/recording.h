@@ -1,7 +1,7 @@
 /* recording.h: the tables of a recording, for those that write it, time it again and place it anew.
  *
  * An event is a token that ran, dead ones too. It knows the events that sent its inputs, where it ran, what it computed
- * or carried, and its iteration.
+ * or carried, its iteration, and the owner that turned it, or would have.
  */
 #ifndef DFLOW_RECORDING_H
 #define DFLOW_RECORDING_H
@@ -11,14 +11,16 @@ typedef struct rec_event {
   int32_t  node, device, link;     /* link: of a Transfer or a copy, else -1 */
   uint32_t iteration;              /* which of dfi_recorder.iteration */
   uint32_t sources;                /* first of its edges; 0: none */
+  uint16_t owner;
   bool     dead, message;
+  bool     ends;                   /* it says, or hears, that an owner has ended its part of an iteration */
   double   flops, bytes;           /* flops < 0: takes no time */
   double   made;                   /* bytes of all its outputs; < 0: it passes on what came */
   const char *op;
 } rec_event;
 /* begins: it sent nothing, but opened the iteration whose node waits for nothing else */
 typedef struct rec_edge { uint32_t from, next; bool begins; } rec_edge;
-typedef struct rec_iteration { uint32_t frame, own; int64_t number; } rec_iteration;       /* own: its events */
+typedef struct rec_iteration { uint32_t frame; int64_t number; } rec_iteration;
 typedef struct rec_frame {
   uint32_t parent;                           /* an iteration; UINT32_MAX: it is the top level */
   int64_t n, window;
@@ -33,6 +35,8 @@ struct dfi_recorder {
   rec_iteration *iteration; uint32_t niterations, iteration_room;
   rec_frame     *frame;     uint32_t nframes, frame_room;     /* of several owners' parts, one */
   dfi_device *device;       int32_t ndevices;
+  uint16_t   *owner;        int32_t nowners; /* of each device */
+  int32_t    *device_in, nscopes;            /* by scope and owner: dfi_windows_device; NULL: there is one owner */
   dfi_link   *link;         int32_t nlinks, planned;          /* the plan's, then those of copies */
   uint32_t   *crossing;                      /* by crossing of the plan: its event */
   int32_t    *signature, nfetch, nfeed;      /* the plan's */
@@ -59,6 +63,10 @@ static inline rec_event dfi_recording_message(int32_t node, int32_t device, uint
                       .made = -1, .op = "Transfer" };
 }
 
-/* A copy to or from the host: nothing ends with it but what waits for it. */
+/* A copy to or from the host. */
 static inline bool dfi_recording_is_copy(const dfi_recorder *w, uint32_t e) { return w->event[e].link >= w->planned; }
+/* Does its iteration end with it, too? Else nothing does but what waits for it. */
+static inline bool dfi_recording_counts(const dfi_recorder *w, uint32_t e) {
+  return !dfi_recording_is_copy(w, e) && !w->event[e].ends;
+}
 #endif

@@ -33,7 +33,6 @@ static uint32_t add(anew *a, rec_event e, double carries) {
   }
   a->message[id] = a->next[id] = 0;
   a->carries[id] = carries;
-  if (e.link < a->v->planned) a->v->iteration[e.iteration].own++;      /* a copy is not waited for */
   return id;
 }
 
@@ -44,6 +43,7 @@ static uint32_t message_to(anew *a, uint32_t s, int32_t device, double bytes) {
   for (uint32_t m = a->message[s]; m; m = a->next[m]) if (a->v->event[m].device == device) return m;
   const rec_event from = a->v->event[s];
   rec_event sent = dfi_recording_message(from.node, device, from.iteration);
+  sent.owner = from.owner;
   sent.link = link_between(a, from.device, device);
   sent.bytes = bytes;
   sent.sources = dfi_recording_edge(a->v, s, 0);
@@ -128,7 +128,10 @@ static void place_event(anew *a, uint32_t e) {
   if (dfi_recording_is_copy(a->w, e)) {             /* a node that has moved keeps its values where it is */
     if (known && a->place[now.node] >= 0 && a->place[now.node] != now.device) return;
     now.link += a->v->planned - a->w->planned;
-  } else if (known && a->place[now.node] >= 0) now.device = a->place[now.node];
+  } else if (known && a->place[now.node] >= 0 && a->place[now.node] != now.device) {
+    now.device = a->place[now.node];
+    now.owner = a->w->owner[now.device];
+  }
   const bool in_graph = now.node >= 0 && now.node < a->plan->graph->n;
   sources got = { 0 };
   sources_of(a, e, in_graph ? a->plan->graph->node[now.node] : NULL, now.device, &got);
@@ -175,6 +178,12 @@ static void begin(anew *a) {
   v->ndevices = w->ndevices;
   v->device = dfi_xmalloc(sizeof *v->device * (n + 1));
   memcpy(v->device, w->device, sizeof *v->device * n);
+  v->nowners = w->nowners;
+  v->owner = dfi_xmalloc(sizeof *v->owner * (n + 1));
+  memcpy(v->owner, w->owner, sizeof *v->owner * n);
+  const size_t cells = w->device_in ? (size_t)w->nscopes * (size_t)w->nowners : 0;
+  v->device_in = cells ? dfi_xmalloc(sizeof *v->device_in * cells) : NULL;
+  if (cells) memcpy(v->device_in, w->device_in, sizeof *v->device_in * cells);
   v->planned = w->ndevices * w->ndevices;
   v->nlinks = v->planned + (int32_t)copies;
   v->link = dfi_xmalloc(sizeof *v->link * ((size_t)v->nlinks + 1));
@@ -187,10 +196,8 @@ static void begin(anew *a) {
   v->niterations = v->iteration_room = w->niterations;
   v->iteration = dfi_xmalloc(sizeof *v->iteration * ((size_t)w->niterations + 1));
   memcpy(v->iteration, w->iteration, sizeof *v->iteration * w->niterations);
-  for (uint32_t i = 0; i < w->niterations; i++) {
-    v->iteration[i].own = 0;
+  for (uint32_t i = 0; i < w->niterations; i++)
     if (w->frame[w->iteration[i].frame].parent == UINT32_MAX) a->top = i;
-  }
   dfi_recording_edge(v, 0, 0);
 }
 

@@ -1,14 +1,17 @@
 /* replay.c: how long a recorded run would take with other devices, links and windows.
  *
  * The simulation of timed.c without values: an event is ready when the events before it have ended and its iteration
- * may begin, which is when the one `window` before it has ended; events run in the order in which they are ready.
+ * may begin, which is when its owner's one `window` before it has ended; events run in the order in which they are
+ * ready.
  */
 #include "engine/clock/recording.h"
 #include "engine/clock/timed.h"
 #include <math.h>
 #include <stdio.h>
 
-enum { REPLAY_TABLES = 24 };
+enum { REPLAY_TABLES = 32 };
+/* A part of an iteration is what one owner has of it. Its number is that of the iteration times nowners, and the
+   owner's. */
 typedef struct replay {
   const dfi_recorder *w;
   const dfi_whatif *how;
@@ -18,12 +21,14 @@ typedef struct replay {
   uint32_t *missing, *because, *device_last, *link_last;
   dfi_flows *flows;                      /* messages under way: their ids are their events */
   uint32_t *user_first, *user;           /* by event: those that wait for it */
-  /* by iteration: what is not over; the event it ended with; events that wait for it to begin */
+  /* by part: what is not over; the event it ended with; events that wait for it to begin */
   uint32_t *pending, *ends_with, *waits_first, *waits_next;
-  double   *done;                        /* by iteration: when it had ended; < 0: not yet */
-  uint32_t *before, *gate;               /* by iteration: the one before, the one that it waits for; UINT32_MAX: none */
-  uint32_t *after, *lets;                /* by iteration: the one after, the one that waits for it */
-  uint32_t *open;                        /* by frame: iterations that are not over */
+  double   *ends, *done;                 /* by part: when all of it so far has ended; when it had; < 0: not yet */
+  double    last;                        /* of these the latest */
+  uint32_t *before, *gate;               /* by part: the one before, the one that it waits for; UINT32_MAX: none */
+  uint32_t *after, *lets;                /* by part: the one after, the one that waits for it */
+  uint32_t *open;                        /* by frame and owner: parts that are not over */
+  uint32_t *met;                         /* by iteration: all owners know of its end */
   dfi_agenda agenda;
   uint64_t  serial;
   void     *table[REPLAY_TABLES];        /* owned: all of those above */
@@ -36,9 +41,28 @@ static void *table(replay *k, int64_t n, size_t bytes) {
   return k->table[k->ntables++] = dfi_xcalloc((size_t)n + 1, bytes);
 }
 
+static uint32_t owners(const replay *k) { return (uint32_t)k->w->nowners; }
+static uint32_t part_of(const replay *k, uint32_t e) {
+  return k->w->event[e].iteration * owners(k) + k->w->event[e].owner;
+}
+static uint32_t frame_of(const replay *k, uint32_t part) { return k->w->iteration[part / owners(k)].frame; }
+static uint32_t frame_part(const replay *k, uint32_t part) { return frame_of(k, part) * owners(k) + part % owners(k); }
+
+/* The part to which e, a message, comes; else e's own. */
+static uint32_t receiver_of(const replay *k, uint32_t e) {
+  const rec_event *v = &k->w->event[e];
+  if (v->link < 0 || v->owner != k->w->owner[k->w->link[v->link].from]) return part_of(k, e);
+  return v->iteration * owners(k) + k->w->owner[k->w->link[v->link].to];
+}
+
+static int64_t window_of(const replay *k, uint32_t frame) {
+  const rec_frame *f = &k->w->frame[frame];
+  return k->how->window > 0 && f->parent != UINT32_MAX ? k->how->window : f->window;
+}
+
 /* All that event e waits for is there, but perhaps its iteration may not begin yet. */
 static void may_run(replay *k, uint32_t e) {
-  const uint32_t i = k->w->event[e].iteration, gate = k->gate[i];
+  const uint32_t i = part_of(k, e), gate = k->gate[i];
   if (gate != UINT32_MAX) {
     if (k->done[gate] < 0) { k->waits_next[e] = k->waits_first[i]; k->waits_first[i] = e; return; }
     if (k->done[gate] > k->ready[e]) { k->ready[e] = k->done[gate]; k->because[e] = k->ends_with[gate]; }
@@ -46,53 +70,102 @@ static void may_run(replay *k, uint32_t e) {
   dfi_agenda_put(&k->agenda, (dfi_due){ k->ready[e], k->serial++, e, DFI_NO_MESSAGE });
 }
 
-/* Something of iteration i is over. */
-static void over(replay *k, uint32_t i, uint32_t e) {
-  for (;;) {
-    if (e != UINT32_MAX && (k->ends_with[i] == 0 || k->end[e] > k->end[k->ends_with[i]])) k->ends_with[i] = e;
-    if (k->pending[i] && --k->pending[i]) return;
+static void over(replay *k, uint32_t i, uint32_t e, double at);
+
+/* Part i is done. */
+static void done(replay *k, uint32_t i) {
+  const uint32_t before = k->before[i], lets = k->lets[i];
+  k->done[i] = k->ends[i];
+  if (before != UINT32_MAX && k->done[before] > k->done[i]) {
+    k->done[i] = k->done[before];
+    k->ends_with[i] = k->ends_with[before];
+  }
+  if (k->done[i] > k->last) k->last = k->done[i];
+  for (uint32_t waiting = lets == UINT32_MAX ? 0 : k->waits_first[lets], next; waiting; waiting = next) {
+    next = k->waits_next[waiting];
+    may_run(k, waiting);
+  }
+  if (lets != UINT32_MAX) k->waits_first[lets] = 0;
+  const uint32_t parent = k->w->frame[frame_of(k, i)].parent;
+  if (--k->open[frame_part(k, i)] || parent == UINT32_MAX) return;
+  over(k, parent * owners(k) + i % owners(k), k->ends_with[i], k->done[i]);
+}
+
+static bool meets(replay *k, uint32_t i);
+
+/* Part i has ended, and what it waits for may have: those that are done are. */
+static void close_parts(replay *k, uint32_t i) {
+  while (i != UINT32_MAX && !k->pending[i] && k->done[i] < 0) {
     if (k->before[i] != UINT32_MAX && k->done[k->before[i]] < 0) return;
-    uint32_t at = i;
-    for (;;) {                                          /* it is done, and those after it that had nothing left */
-      k->done[at] = k->end[k->ends_with[at]];
-      const uint32_t before = k->before[at];
-      if (before != UINT32_MAX && k->done[before] > k->done[at]) {
-        k->done[at] = k->done[before];
-        k->ends_with[at] = k->ends_with[before];
-      }
-      const uint32_t lets = k->lets[at];
-      for (uint32_t waiting = lets == UINT32_MAX ? 0 : k->waits_first[lets], next; waiting; waiting = next) {
-        next = k->waits_next[waiting];
-        may_run(k, waiting);
-      }
-      if (lets != UINT32_MAX) k->waits_first[lets] = 0;
-      k->open[k->w->iteration[at].frame]--;
-      const uint32_t after = k->after[at];
-      if (after == UINT32_MAX || k->pending[after]) break;
-      at = after;
-    }
-    const rec_frame *f = &k->w->frame[k->w->iteration[i].frame];
-    if (k->open[k->w->iteration[i].frame] || f->parent == UINT32_MAX) return;
-    e = k->ends_with[at];
-    i = f->parent;
+    if (!meets(k, i)) return;
+    const uint32_t after = k->after[i];
+    if (k->done[i] < 0) done(k, i);
+    i = after;
   }
 }
 
-/* Event e, which began then, has ended. */
-static void end_event(replay *k, uint32_t e, double ends) {
-  const dfi_recorder *w = k->w;
-  k->end[e] = ends;
-  for (uint32_t u = k->user_first[e]; u < k->user_first[e + 1]; u++) {
-    const uint32_t to = k->user[u];
-    if (ends > k->ready[to] || !k->because[to]) { if (ends > k->ready[to]) k->ready[to] = ends; k->because[to] = e; }
-    if (--k->missing[to] == 0) may_run(k, to);
+static double latency_between(const void *of, int32_t from, int32_t to) {
+  const replay *k = ((const replay *const *)of)[0];
+  const int32_t *at = ((const int32_t *const *)of)[1];
+  double busy;
+  return at[from] == at[to] ? 0 : dfi_link_seconds(&k->device[at[from]], &k->device[at[to]], 0, &busy);
+}
+
+/* Has every owner ended its part of a serial iteration, of which i is one? Then all end when they have been told so:
+   windows.h. */
+static bool meets(replay *k, uint32_t i) {
+  const uint32_t n = owners(k), it = i / n;
+  const uint32_t f = frame_of(k, i);
+  const rec_frame *frame = &k->w->frame[f];
+  if (n == 1 || frame->parent == UINT32_MAX || window_of(k, f) != 1 || k->met[it]) return true;
+  for (uint32_t p = it * n; p < it * n + n; p++)
+    if (k->done[p] < 0 && (k->pending[p] || (k->before[p] != UINT32_MAX && k->done[k->before[p]] < 0))) return false;
+  double *t = dfi_xmalloc(sizeof *t * n);
+  int32_t *at = dfi_xmalloc(sizeof *at * n), m = 0;
+  for (uint32_t p = it * n; p < it * n + n; p++) {
+    if (k->done[p] >= 0) continue;
+    const double before = k->before[p] == UINT32_MAX ? 0 : k->done[k->before[p]];
+    at[m] = k->place[k->w->device_in[(uint32_t)frame->scope * n + p % n]];
+    t[m++] = k->ends[p] > before ? k->ends[p] : before;
   }
-  if (!dfi_recording_is_copy(w, e)) over(k, w->event[e].iteration, e);
+  dfi_windows_meet(m, t, latency_between, (const void *const[]){ k, at });
+  k->met[it] = 1;
+  for (uint32_t p = it * n, o = 0; p < it * n + n; p++) if (k->done[p] < 0) k->ends[p] = t[o++];
+  dfi_free(t); dfi_free(at);
+  for (uint32_t p = it * n; p < it * n + n; p++) if (p != i) close_parts(k, p);
+  return true;
+}
+
+/* Something of part i is over. */
+static void over(replay *k, uint32_t i, uint32_t e, double at) {
+  if (!k->ends_with[i] || at > k->ends[i]) { k->ends[i] = at; k->ends_with[i] = e; }
+  if (!k->pending[i] || !--k->pending[i]) close_parts(k, i);
 }
 
 static double latency_of(const replay *k, const dfi_link *l) {
   double busy;
   return dfi_link_seconds(&k->device[l->from], &k->device[l->to], 0, &busy);
+}
+
+/* Event e, which began then, has ended: its sender is done with a message that has left. */
+static void end_event(replay *k, uint32_t e, double ends) {
+  const dfi_recorder *w = k->w;
+  const uint32_t from = part_of(k, e), to = dfi_recording_is_copy(w, e) ? from : receiver_of(k, e);
+  const int32_t way = from == to ? -1 : k->way[w->event[e].link];
+  const double left = way < 0 ? ends : ends - latency_of(k, &w->link[way]);
+  k->end[e] = ends;
+  for (uint32_t u = k->user_first[e]; u < k->user_first[e + 1]; u++) {
+    const uint32_t user = k->user[u];
+    const double at = w->event[user].owner == w->event[e].owner ? left : ends;
+    if (at > k->ready[user] || !k->because[user]) {
+      if (at > k->ready[user]) k->ready[user] = at;
+      k->because[user] = e;
+    }
+    if (--k->missing[user] == 0) may_run(k, user);
+  }
+  if (!dfi_recording_counts(w, e)) return;
+  over(k, to, e, ends);
+  if (from != to) over(k, from, e, left);
 }
 
 /* A message is sent: behind the one that its link was given last, if that has not left. */
@@ -164,27 +237,44 @@ static void fold_devices(replay *k) {
   }
 }
 
+/* What each part has to wait for: its events, messages to it, and frames that were opened from it. */
+static void count_pending(replay *k) {
+  const dfi_recorder *w = k->w;
+  const uint32_t n = owners(k);
+  uint8_t *seen = dfi_xcalloc((size_t)w->nframes * n + 1, 1);
+  for (uint32_t e = 1; e < w->nevents; e++) {
+    if (!dfi_recording_counts(w, e)) continue;
+    const uint32_t from = part_of(k, e), to = receiver_of(k, e);
+    k->pending[from]++;
+    if (from != to) k->pending[to]++;
+    seen[frame_part(k, from)] = seen[frame_part(k, to)] = 1;
+  }
+  for (uint32_t f = 0; f < w->nframes; f++)
+    for (uint32_t o = 0; o < n && w->frame[f].parent != UINT32_MAX; o++)
+      if (seen[f * n + o]) k->pending[w->frame[f].parent * n + o]++;
+  dfi_free(seen);
+}
+
 static void link_iterations(replay *k) {
   const dfi_recorder *w = k->w;
-  uint32_t *last = dfi_xmalloc(sizeof *last * ((size_t)w->nframes + 1));
-  memset(last, 0xff, sizeof *last * ((size_t)w->nframes + 1));
-  for (uint32_t i = 0; i < w->niterations; i++) {
-    const rec_iteration *t = &w->iteration[i];
-    const int64_t window =
-        k->how->window > 0 && w->frame[t->frame].parent != UINT32_MAX ? k->how->window : w->frame[t->frame].window;
-    k->before[i] = last[t->frame];
-    k->after[i] = k->lets[i] = k->gate[i] = UINT32_MAX;
-    if (last[t->frame] != UINT32_MAX) k->after[last[t->frame]] = i;
-    last[t->frame] = i;
-    k->open[t->frame]++;
-    k->pending[i] += t->own;
-    if (t->number < window) continue;
+  const uint32_t n = owners(k);
+  uint32_t *last = dfi_xmalloc(sizeof *last * ((size_t)w->nframes * n + 1));
+  memset(last, 0xff, sizeof *last * ((size_t)w->nframes * n + 1));
+  for (uint32_t i = 0; i < w->niterations * n; i++) {
+    const uint32_t f = frame_part(k, i);
+    const int64_t window = window_of(k, frame_of(k, i));
+    k->before[i] = k->after[i] = k->lets[i] = k->gate[i] = UINT32_MAX;
+    if (!k->pending[i]) { k->done[i] = 0; continue; }          /* the owner has none of it */
+    k->before[i] = last[f];
+    if (last[f] != UINT32_MAX) k->after[last[f]] = i;
+    last[f] = i;
+    k->open[f]++;
+    if (w->iteration[i / n].number < window) continue;
     uint32_t back = i;
-    for (int64_t n = 0; n < window && back != UINT32_MAX; n++) back = k->before[back];
+    for (int64_t m = 0; m < window && back != UINT32_MAX; m++) back = k->before[back];
     k->gate[i] = back;
     if (back != UINT32_MAX) k->lets[back] = i;
   }
-  for (uint32_t f = 0; f < w->nframes; f++) if (w->frame[f].parent != UINT32_MAX) k->pending[w->frame[f].parent]++;
   dfi_free(last);
 }
 
@@ -208,7 +298,7 @@ static size_t say(const replay *k, char *out, size_t room) {
   const dfi_recorder *w = k->w;
   uint32_t last = 0, *path = dfi_xmalloc(sizeof *path * ((size_t)w->nevents + 1)), steps = 0;
   for (uint32_t e = 1; e < w->nevents; e++) if (!dfi_recording_is_copy(w, e) && k->end[e] > k->end[last]) last = e;
-  size_t n = (size_t)snprintf(out, room, "seconds %.17g\n", k->end[last]);
+  size_t n = (size_t)snprintf(out, room, "seconds %.17g\n", k->end[last] > k->last ? k->end[last] : k->last);
   for (uint32_t e = last; e && steps < w->nevents; e = k->because[e]) path[steps++] = e;
   while (steps--) {
     const rec_event *v = &w->event[path[steps]];
@@ -257,7 +347,7 @@ static size_t say_timeline(const replay *k, char *out, size_t room) {
 }
 
 static void replay_begin(replay *k, const dfi_recorder *w, const dfi_whatif *how) {
-  const int64_t ne = (int64_t)w->nevents + 1, ni = w->niterations;
+  const int64_t ne = (int64_t)w->nevents + 1, np = (int64_t)w->niterations * w->nowners;
   *k = (replay){ .w = w, .how = how };
   k->device = table(k, w->ndevices, sizeof *k->device);
   k->place = table(k, w->ndevices, sizeof *k->place);
@@ -270,12 +360,14 @@ static void replay_begin(replay *k, const dfi_recorder *w, const dfi_whatif *how
   for (int32_t i = 0; i < 3; i++) *times[i] = table(k, ne, sizeof **times[i]);
   uint32_t **const by_event[] = { &k->missing, &k->because, &k->user_first, &k->waits_next };
   for (int32_t i = 0; i < 4; i++) *by_event[i] = table(k, ne, sizeof **by_event[i]);
-  uint32_t **const by_iteration[] = { &k->pending, &k->ends_with, &k->waits_first, &k->before, &k->gate, &k->after,
-                                      &k->lets };
-  for (int32_t i = 0; i < 7; i++) *by_iteration[i] = table(k, ni, sizeof **by_iteration[i]);
-  k->done = table(k, ni, sizeof *k->done);
-  for (int64_t i = 0; i <= ni; i++) k->done[i] = -1;
-  k->open = table(k, w->nframes, sizeof *k->open);
+  uint32_t **const by_part[] = { &k->pending, &k->ends_with, &k->waits_first, &k->before, &k->gate, &k->after,
+                                 &k->lets };
+  for (int32_t i = 0; i < 7; i++) *by_part[i] = table(k, np, sizeof **by_part[i]);
+  k->ends = table(k, np, sizeof *k->ends);
+  k->done = table(k, np, sizeof *k->done);
+  for (int64_t i = 0; i <= np; i++) k->done[i] = -1;
+  k->open = table(k, (int64_t)w->nframes * w->nowners, sizeof *k->open);
+  k->met = table(k, w->niterations, sizeof *k->met);
 }
 
 static void replay_end(replay *k) {
@@ -319,6 +411,7 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
   replay_begin(&k, w, how);
   for (int32_t d = 0; d < w->ndevices; d++) { k.device[d] = w->device[d]; change(&k.device[d], how); }
   fold_devices(&k);
+  count_pending(&k);
   link_iterations(&k);
   link_events(&k);
   for (uint32_t u = k.user_first[0]; u < k.user_first[1]; u++) if (--k.missing[k.user[u]] == 0) may_run(&k, k.user[u]);

@@ -11,8 +11,21 @@
 #include "engine/token.h"
 #include <math.h>
 
+/* How many messages come to each owner in an iteration of each scope. */
+static int32_t *count_recvs(const dfi_plan *p) {
+  const dfi_parts *a = p->parts;
+  int32_t *recvs = dfi_xcalloc((size_t)a->n * (size_t)a->nscopes + 1, sizeof *recvs);
+  for (int32_t i = 0; i < a->n * a->nscopes; i++) {
+    const int32_t o = i % a->n;
+    const dfi_scope *s = &a->scope[o][i / a->n];
+    for (uint32_t k = 0; k < s->nroots; k++) recvs[i] += dfi_owner_of(p, p->node + s->first + s->roots[k]) != o;
+  }
+  return recvs;
+}
+
 dfi_timed *dfi_timed_new(const dfi_plan *p) {
   dfi_timed *t = dfi_xcalloc(1, sizeof *t);
+  if (p->parts) t->recvs = count_recvs(p);
   t->device = dfi_xcalloc(DFI_DEVICES_MOST, sizeof *t->device);
   t->flows = dfi_flows_new(p->nlinks, DFI_DEVICES_MOST);
   t->given = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *t->given);
@@ -22,7 +35,7 @@ dfi_timed *dfi_timed_new(const dfi_plan *p) {
 void dfi_timed_free(dfi_timed *t) {
   if (!t) return;
   dfi_free(t->device); dfi_flows_free(t->flows); dfi_free(t->given); dfi_free(t->queue.due);
-  dfi_free(t->queue.where); dfi_free(t);
+  dfi_free(t->queue.where); dfi_free(t->recvs); dfi_free(t);
 }
 
 void dfi_timed_begin(dfi_exec *x) {
@@ -30,6 +43,7 @@ void dfi_timed_begin(dfi_exec *x) {
   t->now = t->last = 0;
   t->queue.n = 0;
   t->serial = 0;
+  t->held = 0;
   t->current = 0;
   memset(t->device, 0, sizeof *t->device * DFI_DEVICES_MOST);
   dfi_flows_clear(t->flows);
@@ -94,7 +108,8 @@ void dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node, bool begins) {
   if (x->timed->recorder) dfi_record_edge(x, r, node, begins);
 }
 
-void dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node) {
+void dfi_timed_queued(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node) {
+  if (DFI_UNLIKELY(r->shares != NULL)) dfi_windows_queued(x, r, r->nodes + node);
   dfi_agenda_put(&x->timed->queue, (dfi_due){ r->when[node], x->timed->serial++, place, DFI_NO_MESSAGE });
 }
 
@@ -183,6 +198,21 @@ static void look_again(dfi_timed *t, double now) {
   for (uint32_t i = a->n; i-- > 0;) sink(a, i, a->due[i]);
 }
 
+void dfi_timed_window_moved(dfi_exec *x) {
+  dfi_agenda *a = &x->timed->queue;
+  if (!x->timed->held) return;
+  for (uint32_t i = 0; i < a->n; i++) {
+    if (a->due[i].message != DFI_AWAITS_WINDOW) continue;
+    const dfi_token t = x->queue[a->due[i].place & x->queue_mask];
+    const double when = t.record->when[t.node], opens = dfi_windows_opens(x, t.record, t.record->nodes + t.node);
+    if (isinf(opens)) continue;
+    a->due[i].message = DFI_NO_MESSAGE;
+    a->due[i].at = when > opens ? when : opens;
+    x->timed->held--;
+  }
+  for (uint32_t i = a->n; i-- > 0;) sink(a, i, a->due[i]);
+}
+
 /* The next message leaves. */
 static void message_leaves(dfi_exec *x) {
   dfi_timed *t = x->timed;
@@ -212,13 +242,22 @@ static bool awaits_crossing(const dfi_exec *x, const dfi_pnode *p) {
   return false;
 }
 
-/* Must the first token of the agenda wait for a message? It does from now on. */
+/* Must the first token of the agenda wait for a message, or for a window? It does from now on. */
 static bool first_waits(dfi_exec *x) {
   dfi_agenda *a = &x->timed->queue;
   dfi_due d = a->due[0];
   if (d.message == DFI_HAS_LEFT) return false;
   const dfi_token t = x->queue[d.place & x->queue_mask];
   const dfi_pnode *p = t.record->nodes + t.node;
+  const double opens = t.record->shares ? dfi_windows_opens(x, t.record, p) : 0;
+  if (DFI_UNLIKELY(opens > d.at)) {
+    d.message = isinf(opens) ? DFI_AWAITS_WINDOW : DFI_NO_MESSAGE;
+    d.at = opens;
+    x->timed->held += isinf(opens);
+    agenda_change(a, 0, d);
+    return true;
+  }
+  if (isinf(d.at)) { a->due[0].at = x->timed->last; return false; }    /* all else waits for what is outside */
   if (awaits_crossing(x, p)) d.message = DFI_AWAITS_CROSSING;
   else if (p->kind == DFI_K_TRANSFER && !x->team) {
     const bool sends = !(t.mark & DFI_DEAD) && p->nin;
@@ -300,21 +339,22 @@ void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const 
 
 enum { GATES_AT_MOST = 1 << 16 };          /* a wider window holds nothing back */
 
-void dfi_timed_record(dfi_record *r, bool recorded) {
+void dfi_timed_record(dfi_exec *x, dfi_record *r) {
   const uint32_t n = r->frame->scope->n;
   if (!r->when) r->when = dfi_xmalloc(sizeof *r->when * (n + 1));
   memset(r->when, 0, sizeof *r->when * n);
-  if (recorded) {
+  if (x->timed->recorder) {
     if (!r->sources) r->sources = dfi_xmalloc(sizeof *r->sources * (n + 1));
     memset(r->sources, 0, sizeof *r->sources * n);
     r->place = 0;
   }
   r->ends = 0;
+  dfi_windows_record(x, r);
 }
 
-void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
-  (void)x;
+void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   if (r->ends > f->ends) f->ends = r->ends;            /* it is not done before the one before it */
+  if (f->windows) { dfi_windows_iteration_done(x, r); return; }
   const int64_t window = f->scope->parallel_iterations;      /* fewer may be open: swap.c */
   if (window > GATES_AT_MOST) return;
   if (f->ngates != window) {
@@ -326,13 +366,14 @@ void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
 }
 
 void dfi_timed_frame_done(dfi_exec *x, dfi_frame *f) {
+  dfi_windows_frame_done(x, f);
   if (f->ends > f->origin->ends) f->origin->ends = f->ends;
   if (f->ends > x->timed->now) x->timed->now = f->ends;
 }
 
 void dfi_timed_gate(dfi_exec *x, const dfi_frame *f, int64_t n) {
   const int64_t window = f->scope->parallel_iterations;
-  if (n < window || f->ngates != window) return;
+  if (f->windows || n < window || f->ngates != window) return;
   const double begins = f->gate[(n - window) % f->ngates];
   if (begins > x->timed->now) x->timed->now = begins;
 }

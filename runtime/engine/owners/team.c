@@ -23,7 +23,8 @@ const dfi_exec *dfi_team_first(const dfi_exec *x) { return x->team->member[0]; }
 
 const char *dfi_team_refused(const dfi_exec *x) {
   const dfi_plan *p = x->plan;
-  return p->devices && p->devices->owners >= 2 ? p->one_owner : NULL;
+  if (!p->devices || p->devices->owners < 2) return NULL;
+  return p->devices->virtual_clock ? dfi_in_time_order : p->one_owner;
 }
 
 /* ---- failing together ---------------------------------------------------------------------------------------- */

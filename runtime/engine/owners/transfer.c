@@ -413,8 +413,7 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   int32_t message = -1;
   const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes, &message);
   double came = 0;
-  if (DFI_UNLIKELY(x->timed != NULL))      /* a value without readers keeps owners together, for nothing: owners.c */
-    came = p->edge[0] == p->edge[1] ? x->timed->now : dfi_timed_message(x, (int32_t)p->child, bytes);
+  if (DFI_UNLIKELY(x->timed != NULL)) came = dfi_timed_message(x, (int32_t)p->child, bytes);
   if (DFI_UNLIKELY(x->logs)) dfi_service.log_flush(x);         /* it is sent before it arrives, by the log too */
   if (message >= 0) { depart(x, r, p, dead, when, message, v); return true; }
   dfi_team_send(x, r, p, dead, when, came, v);

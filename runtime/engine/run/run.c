@@ -321,10 +321,11 @@ void dfi_exec_free(dfi_exec *x) {
       n = f->next_free;
       for (dfi_record *r = f->spare, *next; r; r = next) {
         next = r->next_free;
-        dfi_free(r->when);
+        dfi_free(r->when); dfi_free(r->shares);
         dfi_free(r->sources);
         dfi_free(r);
       }
+      dfi_free(f->windows);
       dfi_free(f->ring); dfi_free(f->gate); dfi_free(f->constants); dfi_free(f->enter_dead); dfi_free(f->deferred);
       dfi_free(f);
     }

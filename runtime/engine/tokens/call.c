@@ -449,6 +449,7 @@ void dfi_call_returned(dfi_exec *x, dfi_call *c) {
   if (DFI_UNLIKELY(c->status == DF_RESOURCE_EXHAUSTED) && !c->stop && !x->failed) run_here(x, c);
   if (DFI_UNLIKELY(x->watched)) dfi_service.watch_done(x, r, c->node);
   call_end(x, c, c->node->edge[0]);
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_ran(x, r, c->node);
   call_free(c);
   if (--r->outstanding == 0 && !x->finished) dfi_exec_iteration_done(x, r);
 }

@@ -223,7 +223,9 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       *slot = operand_take(r, operands[p->in]);
       slot_filled(to, slot, f->scope->uses[p->out]);
       x->count.merged += p->merges;
+      if (timed) dfi_windows_next(x, to, p);
       tail = hot_send(x, tail, to, p->edge[0], p->edge[1], 0, timed);
+      if (timed) dfi_timed_ran(x, r, p);
       if (--r->outstanding == 0 && (timed || !iteration_passed(x, r))) goto done;
       continue;
     }
@@ -299,7 +301,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     }
     default: __builtin_unreachable();
     }
-    if (timed) dfi_timed_ended(x, r);
+    if (timed) { dfi_timed_ended(x, r); dfi_timed_ran(x, r, p); }
     if (--r->outstanding || (!timed && iteration_passed(x, r))) continue;
   done:
     x->tail = tail;

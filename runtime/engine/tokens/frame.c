@@ -61,7 +61,7 @@ dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number) {
 /* What only some frames' iterations begin with. */
 void dfi_iteration_prepare(dfi_exec *x, dfi_record *r) {
   const dfi_frame *f = r->frame;
-  if (x->timed) dfi_timed_record(r, x->timed->recorder != NULL);
+  if (x->timed) dfi_timed_record(x, r);
   if (f->some_dead) kill_readers(r);
   if (f->scope->ngroups) dfi_groups_begin(x, r, f->scope);
 }
@@ -125,6 +125,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
         (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0, 0,
                              origin ? origin->number : 0, -1 };
   if (DFI_UNLIKELY(x->watched)) dfi_service.watch_frame(x, f, true);
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_windows_open(x, f);
   ring_put(x, f, record_new(x, f, number));
   dfi_books_open(x, f);
   return f;
@@ -285,10 +286,14 @@ static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r
 static inline __attribute__((always_inline)) void open_waiting(dfi_exec *x, dfi_frame *f) {
   const int32_t n = f->ndeferred;
   f->ndeferred = 0;
-  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_gate(x, f, f->next);
+  if (DFI_UNLIKELY(x->timed != NULL)) {
+    dfi_timed_gate(x, f, f->next);
+    if (x->timed->recorder) dfi_record_speak(x, f->deferred[0].event);
+  }
   dfi_record *fresh = iteration_open(x, f);
   for (int32_t i = 0; i < n; i++) {
     if (DFI_UNLIKELY(x->timed != NULL) && x->timed->recorder) dfi_record_speak(x, f->deferred[i].event);
+    if (DFI_UNLIKELY(x->timed != NULL)) dfi_windows_next(x, fresh, f->deferred[i].node);
     deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
   }
 }

@@ -116,5 +116,6 @@ void dfi_do_next_remat(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     return;
   }
   dfi_record *to = number < f->next ? f->ring[number & (f->capacity - 1)] : iteration_open(x, f);
+  if (x->timed) dfi_windows_next(x, to, p);
   deliver_next(x, to, p, v);
 }

@@ -52,7 +52,9 @@ df.Session({…})
               owner. Results do not depend on the number of owners
   option    clock: string = 'real'  'virtual' is a discrete-event clock of the simulated devices, by a
               cost model of flops and bytes: stats().seconds is the time on such hardware. Messages that a
-              device sends at one time share its bandwidth equally, and so do those that it receives
+              device sends at one time share its bandwidth equally, and so do those that it receives. One
+              window of parallel iterations is shared by all devices, for any number of owners.
+              'virtual_owners' gives each owner its own window, as in real time
   option    soft_placement: bool = false  true: a node that cannot run on the device it asks for runs elsewhere
   option    memory: int or string = nil  the most that 'cpu:0' may use during runs, such as '512MB'
   option    plan_cache: int or string = '64MB'  the most that compiled plans and their run states may

@@ -149,8 +149,8 @@ function M.session_words(opts, words)
     words[#words + 1] = ('owners=%d'):format(opts.owners)
   end
   if opts.clock ~= nil then
-    if opts.clock ~= 'real' and opts.clock ~= 'virtual' then
-      errors.bad("Session: clock is 'real' or 'virtual', not %s", errors.describe(opts.clock))
+    if opts.clock ~= 'real' and opts.clock ~= 'virtual' and opts.clock ~= 'virtual_owners' then
+      errors.bad("Session: clock is 'real', 'virtual' or 'virtual_owners', not %s", errors.describe(opts.clock))
     end
     words[#words + 1] = 'clock=' .. opts.clock
   end

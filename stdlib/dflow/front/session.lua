@@ -642,7 +642,7 @@ function M.new(opts)
     errors.bad('Session: tensors is true or false, not %s', errors.describe(opts.tensors))
   end
   return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or false, closed = false,
-                        engine = opts.engine, virtual = opts.clock == 'virtual' }, Session)
+                        engine = opts.engine, virtual = (opts.clock or 'real') ~= 'real' }, Session)
 end
 
 --- The session that df.run uses for a graph; made when it is first needed.
