@@ -99,7 +99,8 @@ try:
     check('they are one input, whose lines errors name', reply['execution_count'] == n + 1 == seen['execute_input'][0]['execution_count']
           and 'In[%d]:3' % (n + 1) in reply['evalue'])
     reply, seen = run('if x:gt(0) then z = 1 end')
-    check('a warning of a condition', ('In[%d]:1: warning: `if` on an Output' % (n + 2)) in seen['stream'][0]['text'] and seen['stream'][0]['name'] == 'stderr')
+    check('a condition that is no scalar', reply['status'] == 'error' and 'In[%d]:1' % (n + 2) in reply['evalue']
+          and 'a scalar bool is expected' in reply['evalue'])
     reply, seen = run('print(1)\nx = = 2\n3')
     check('what is no Lua at all is not run in part', reply['status'] == 'error' and 'stream' not in seen)
     def ask(request, *args, **how):
