@@ -86,6 +86,7 @@ describe('dtypes', function()
     near(df.run(df.tanh(x)), { { re = 1.1667362, im = -0.24345818 }, { re = -0.9973165, im = 0.00416043 } })
     near(df.run(df.pow(x, y)), { { re = 2.4284463, im = 14.932414 }, { re = -0.07619845, im = 0.04578533 } })
     near(df.run(df.complex_abs(x)), { 2.236068, 3.0413813 })
+    for _, y in ipairs{ df.abs(x), x:abs() } do near(df.run(y), { 2.236068, 3.0413813 }) end
     near(df.run(df.angle(x)), { 1.1071488, 2.976444 })
     near(df.run(df.squared_difference(x, y)), { { re = 10, im = 0 }, { re = 12.5, im = 0 } })
     local m = df.reshape(df.stack{ x, y }, { 2, 2 })

@@ -378,7 +378,7 @@ local mistakes = {
   { "local v = df.Variable(1.5) v:assign(df.string 'a')", 'the value is string', "as in df.string_to_number(x, 'float32')" },
   { 'local x = df.float32(1) + df.complex(df.float32(1), df.float32(2))', 'different dtypes', "df.cast(x, 'complex64')" },
   { 'local v = df.Variable(1.5) v:assign(df.complex(df.float32(1), df.float32(2)))', 'the value is complex64', 'as in df.real(x)' },
-  { 'local x = df.abs(df.complex(df.float32(1), df.float32(2)))', 'is complex64', 'df.complex_abs(x)' },
+  { 'local x = df.floor(df.complex(df.float32(1), df.float32(2)))', 'is complex64', 'df.complex_abs(x)' },
   { 'local x = df.uint8(256)', 'cannot be held', 'uint8 goes from 0 to 255' },
   { 'local x = df.int32(2 ^ 40)', 'cannot be held', 'int32 goes from -2147483648 to 2147483647' },
   -- functions that return too little

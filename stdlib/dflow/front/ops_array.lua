@@ -93,6 +93,13 @@ function functions.div(a, b, opts)
   return functions.truediv(a, b, opts)
 end
 
+local real_abs, complex_abs = registry.make(registry.entry 'Abs'), registry.make(registry.entry 'ComplexAbs')
+--- |x|; of complex numbers the distance from 0, as TensorFlow's abs.
+function functions.abs(x, ...)
+  local d = convert.typed(x)
+  return (d and dtypes.name[d]:find '^complex' and complex_abs or real_abs)(x, ...)
+end
+
 -- ---- shapes ---------------------------------------------------------------------------------------------------------
 def('concat', { 'values', 'axis' }, {}, function(o)
   required('concat', o, 'values', 'axis')

@@ -65,10 +65,7 @@ local function whole_power(a, b)
 end
 ops['power'] = function(_, a, b) return is_int(a) and whole_power(a, b) or df.pow(a, b) end
 ops['negate'] = function(_, a) return is_unsigned(a) and back(df.negative(signed(a)), a) or df.negative(a) end
-ops['abs'] = function(_, a)
-  if is_complex(a) then return df.complex_abs(a) end
-  return is_unsigned(a) and a or df.abs(a)
-end
+ops['abs'] = function(_, a) return is_unsigned(a) and a or df.abs(a) end
 ops['sign'] = function(_, a) return is_unsigned(a) and df.cast(df.not_equal(a, number(0, a)), a.dtype) or df.sign(a) end
 ops['clamp'] = function(_, low, x, high) return df.minimum(df.maximum(x, low), high) end
 ops['atan2'] = function(_, a, b) return df.atan2(a, b) end
