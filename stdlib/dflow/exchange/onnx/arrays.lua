@@ -151,10 +151,21 @@ end
 
 function ops.TensorArrayGather(x, n, a) return x:op('Gather', { stacked(x, a, n), n[2] }, { axis = I(0) }) end
 
+--- The rows of a tensor, with zeros behind them up to the length of the gradient array: a read of a part has fewer.
+local function padded(x, a, rows, shape)
+  if a.fixed and shape and shape[1] == a.fixed then return rows end
+  local dims = x:op('Shape', { rows })
+  local missing = x:op('Sub', { x:op('Unsqueeze', { x:cast(a.size, INT64), x:ints { 0 } }),
+                                x:op('Slice', { dims, x:ints { 0 }, x:ints { 1 } }) })
+  local rest = x:op('Concat', { missing, x:op('Slice', { dims, x:ints { 1 }, x:ints { 2 ^ 53 } }) }, { axis = I(0) })
+  return x:op('Concat', { rows, x:op('Expand', { x:number(0, a.d), rest }) }, { axis = I(0) })
+end
+
 function ops.TensorArrayUnstack(x, n, a)
   if a.kind ~= 'new' and not a.sums then n:refuse('the array was written to before') end
-  local after = like(a, 'rows', a.kind == 'new' and n[2] or x:op('Add', { stacked(x, a, n), n[2] }))
   local shape = n:shape(2)
+  local rows = a.sums and padded(x, a, n[2], shape) or n[2]
+  local after = like(a, 'rows', a.kind == 'new' and rows or x:op('Add', { stacked(x, a, n), rows }))
   if shape then after.shape = { (table.unpack or unpack)(shape, 2) } end
   return after
 end
