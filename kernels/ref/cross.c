@@ -160,7 +160,8 @@ static bool write_crosses(df_kernel *k, const cross *c, int32_t v, int64_t *spli
 
 /* What the attributes say is n inputs. */
 static bool begin(df_kernel *k, cross *c, int64_t columns, int64_t n) {
-  if (k->nin != n) return FAIL(k, "%d inputs for columns that have %lld", k->nin, (long long)n);
+  if (k->nin != n)
+    return FAIL(k, "%d inputs were given, expected %lld for %lld columns", k->nin, (long long)n, (long long)columns);
   c->batch = -1;
   c->column = dfk_scratch(k, (columns + 1) * (int64_t)sizeof *c->column);
   return c->column;

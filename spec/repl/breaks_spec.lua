@@ -73,7 +73,7 @@ describe('breakpoints of the prompt', function()
     for text, answer in pairs{
       ['3'] = "did you mean 'line 3'", ['lin 1'] = "did you mean 'line 1'", line = 'the number of a line is missing', ['line 0'] = 'a number from 1 up',
       frame = 'the name of a loop is missing', ['if'] = 'a condition on v is missing', ['Mul if v >'] = "'v >' is not finished",
-      ['Mul if v ! 3'] = 'is no condition on v', ['('] = 'is no name, and no pattern', ['Mul@while:x'] = 'stand apart', ['Mul Mul'] = 'is no place',
+      ['Mul if v ! 3'] = 'is no condition on v', ['('] = 'is no name, and no pattern', ['Mul@while:x'] = 'a blank between node and iteration', ['Mul Mul'] = 'is no place',
       ['limit 0'] = 'n is from 1 up',
     } do
       assert.matches(answer, says(text), 1, true)

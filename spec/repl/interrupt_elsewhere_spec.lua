@@ -146,7 +146,7 @@ describe('Ctrl-C at the prompt', function()
 
   it('gives the prompt back from :continue of a run in the background, which goes on', function()
     t:line('h = df.start(e, nil, { paused = true })')
-    interrupt(':continue', 30, 'it goes on')
+    interrupt(':continue', 30, 'continues in the background')
     t:line('print("@" .. h:state())')
     expect '@running'
     t:line('h:cancel()')

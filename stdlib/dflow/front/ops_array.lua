@@ -83,21 +83,20 @@ def('truediv', { 'x', 'y' }, {}, function(o)
   return op('RealDiv', { x, y }, o.name and { name = o.name })
 end)
 
-local real_div = registry.has('RealDiv') and registry.make(registry.entry('RealDiv'))
 --- a / b: the short way for two floats.
 function functions.div(a, b, opts)
-  if opts == nil and real_div and getmetatable(a) == Output and dtypes.is_float(graph.dtype(a)) then
-    return real_div(a, b)
-  end
-  if opts == nil then return functions.truediv(a, b) end
-  return functions.truediv(a, b, opts)
+  if opts ~= nil then return functions.truediv(a, b, opts) end
+  local float = getmetatable(a) == Output and dtypes.is_float(graph.dtype(a))
+  return float and functions.realdiv(a, b) or functions.truediv(a, b)
 end
 
-local real_abs, complex_abs = registry.make(registry.entry 'Abs'), registry.make(registry.entry 'ComplexAbs')
+local real_abs                -- made when it is first called, as all functions of ops are
 --- |x|; of complex numbers the distance from 0, as TensorFlow's abs.
 function functions.abs(x, ...)
   local d = convert.typed(x)
-  return (d and dtypes.name[d]:find '^complex' and complex_abs or real_abs)(x, ...)
+  if d and dtypes.is_complex(d) then return functions.complex_abs(x, ...) end
+  real_abs = real_abs or registry.make(registry.entry 'Abs')
+  return real_abs(x, ...)
 end
 
 -- ---- shapes ---------------------------------------------------------------------------------------------------------

@@ -130,8 +130,8 @@ function M.has(name) return by_type[name] ~= nil end
 --- {Lua name = type} of the ops that reduce the axes that their second input names.
 function M.reductions()
   local list = {}
-  for type, info in pairs(by_type) do
-    if M.about(type, 'reduces') then list[info.lua] = type end
+  for name, info in pairs(by_lua) do
+    if M.about(info.type, 'reduces') then list[name] = info.type end
   end
   return list
 end

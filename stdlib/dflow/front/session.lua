@@ -767,7 +767,9 @@ function run_methods.whatif(r, opts)
 end
 
 for name, method in pairs(require('dflow.inspect').methods) do run_methods[name] = method end
-for name, method in pairs(require('dflow.inspect.why')) do run_methods[name] = method end
+--- Texts of the inspector, which are loaded when one is asked for.
+function run_methods.why(r, ...) return require('dflow.inspect.why').why(r, ...) end
+function run_methods.whynot(r, ...) return require('dflow.inspect.why').whynot(r, ...) end
 errors.with_colons(methods, Session, 'a session', 's', { run = true })
 errors.with_colons(run_methods, Run, 'a run', 'h')
 
