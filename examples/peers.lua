@@ -1,5 +1,5 @@
--- peers.lua: one loop as TensorFlow, PyTorch and JAX hand it on. It becomes the same primitives whoever wrote it: it runs, is differentiated
--- twice and can be stepped. The files of examples/data were written so:
+-- peers.lua: imports one loop that TensorFlow, PyTorch and JAX exported. All three files become the same five primitives, so the program
+-- runs each loop, differentiates it twice, and can step it. These scripts wrote the files of examples/data:
 --
 --   TensorFlow    import tensorflow.compat.v1 as tf; tf.disable_v2_behavior()
 --                 x = tf.placeholder(tf.float32, [], 'x')

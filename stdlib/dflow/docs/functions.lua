@@ -99,6 +99,14 @@ local macros = {
   option    data: list = nil  the values that the error shows; x and y otherwise
   option    summarize: int = 3  the most elements of each value
   option    name: string = nil  the operation's name; by default its type's]],
+  labels = [[
+  option    title: string = nil  a text above the picture
+  option    xlabel: string = nil  a text below the x axis, in an SVG
+  option    ylabel: string = nil  a text beside the y axis, in an SVG]],
+  axes = [[
+  option    log: string = nil  the logarithmic axes: 'x', 'y' or 'xy'
+  option    zero: bool = false  true: the y axis begins at 0
+  option    points: bool = false  true: marks each point of a line, in an SVG]],
   queue = [[
   option    shapes: list = nil  a shape for each component; without them elements come out one
               by one only

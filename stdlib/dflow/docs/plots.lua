@@ -5,40 +5,26 @@ df.plot(y, {…})
   numbers, a list of such lists, or {name = numbers}, as tables, Tensors or Outputs. Other kinds are
   df.plot.line, df.plot.scatter, df.plot.histogram, df.plot.heatmap and df.plot.image. At the prompt:
   :plot y.
-  option    title: string = nil  a text above the picture
-  option    xlabel: string = nil  a text below the x axis, in an SVG
-  option    ylabel: string = nil  a text beside the y axis, in an SVG
-  option    log: string = nil  the logarithmic axes: 'x', 'y' or 'xy'
-  option    zero: bool = false  true: the y axis begins at 0
-  option    points: bool = false  true: marks each point of a line, in an SVG
+@labels
+@axes
   example   df.plot({1, 4, 9, 16}):text{columns = 12, rows = 4, ascii = true}
 
 df.plot.line(x, y, {…})
   Plots y over x, with lines between the points. Without x, x is 0, 1, 2 and so on. A NaN ends a line.
-  option    title: string = nil  a text above the picture
-  option    xlabel: string = nil  a text below the x axis, in an SVG
-  option    ylabel: string = nil  a text beside the y axis, in an SVG
-  option    log: string = nil  the logarithmic axes: 'x', 'y' or 'xy'
-  option    zero: bool = false  true: the y axis begins at 0
-  option    points: bool = false  true: marks each point of a line, in an SVG
+@labels
+@axes
   example   df.plot.line({0, 1, 4}, {2, 1, 0}):text{columns = 12, rows = 4, ascii = true}
 
 df.plot.scatter(x, y, {…})
   Plots a dot for each pair.
-  option    title: string = nil  a text above the picture
-  option    xlabel: string = nil  a text below the x axis, in an SVG
-  option    ylabel: string = nil  a text beside the y axis, in an SVG
-  option    log: string = nil  the logarithmic axes: 'x', 'y' or 'xy'
-  option    zero: bool = false  true: the y axis begins at 0
-  option    points: bool = false  true: marks each point of a line, in an SVG
+@labels
+@axes
   example   df.plot.scatter({1, 2, 3}, {1, 4, 9}):text{columns = 12, rows = 4, ascii = true}
 
 df.plot.histogram(values, {…})
   Plots how many values, of any shape, lie in each of `bins` equal parts of their range.
   option    bins: int = 20  the number of parts
-  option    title: string = nil  a text above the picture
-  option    xlabel: string = nil  a text below the x axis, in an SVG
-  option    ylabel: string = nil  a text beside the y axis, in an SVG
+@labels
   example   df.plot.histogram({1, 2, 2, 3, 3, 3}, {bins = 3}):text{columns = 12, rows = 3, ascii = true}
 
 df.plot.heatmap(m, {…})
