@@ -86,11 +86,13 @@ describe('the prompt', function()
   host_it('shows what a staged statement gave, and what its run did', function()
     local out = prompt(table.concat({ ':autograph on', 'x = df.float32(1.5)', 'while x < 100 do x = x * x end', 'm = df.ones{2, 2}',
       'repeat m = m * 2 until df.reduce_sum(m) > 50', 'p = df.placeholder("float32", {})', 'if p > 0 then q = p else q = -p end',
+      'v = df.Variable(1.0)', 'k = df.int32(0)', 'while k < 3 do v:assign_add(1) k = k + 1 end', '=df.run(v)',
       'w = df.float32(1)', 'while w > 0 do w = w + 1 end', 'for i = 1, 3 do z = i end', 'y = while_loop(function(i) return i < 3 end, function(i) return i + 1 end, {x})' }, '\n') .. '\n')
     assert.matches('> x = 656%.8408 float32%[%]\nwhile: 1 run, %d+ nodes, 4 iterations  %(:step x', out)
     assert.matches('m =\n%[%[16%. 16%.%]\n %[16%. 16%.%]%] float32%[2,2%]\nwhile_1: 1 run, %d+ nodes, 3 iterations', out)
-    assert.matches('q: float32%[%]\ncond: a run needs feeds', out)
-    assert.matches('w: float32%[%]\nwhile_2: not computed within 1 s', out)
+    assert.matches('q: float32%[%]\ncond: not computed: it needs feeds or has effects', out)
+    assert.matches('k: int32%[%]\nwhile_2: not computed: [^\n]+\ndflow> 1%.0\n', out)      -- no assignment happened
+    assert.matches('w: float32%[%]\nwhile_3: not computed within 1 s', out)
     assert.is_nil(out:find 'z[ =:]')          -- Lua decided it
     assert.is_nil(out:find 'y[ =:]')          -- nor is this a statement of autograph's
   end)

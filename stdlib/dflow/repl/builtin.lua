@@ -243,9 +243,9 @@ command('autograph', function(rest, say, repl)
   say(autograph.whole and 'autograph is on: if, while, for and comparisons of Outputs build the graph'
       or 'autograph is off: if, while and for are decided while the graph is built')
 end, [[autograph [on | off] - statements on Outputs build the graph: while x < 100 do x = x * x end
-A loop or cond that a statement builds is computed and shown, where it needs no feeds and takes less than
-a second. Later sessions keep this setting. df.autograph(fn) does it for one function, dflow --autograph for a
-script; :explain f shows the graph code.]],
+A loop or cond that a statement builds is computed and shown, where it needs no feeds, has no effects and
+takes less than a second. Later sessions keep this setting. df.autograph(fn) does it for one function,
+dflow --autograph for a script; :explain f shows the graph code.]],
 function() return { { 'on', 'what is typed from now on is rewritten' }, { 'off', 'it is taken as it is' } } end)
 
 -- ---- settings -----------------------------------------------------------------------------------------------------

@@ -32,17 +32,17 @@ end
 --- `x = 656.8408 float32[]`, or its dtype and shape where nothing was run.
 local function line(name, o, value)
   if value == nil then return ('%s: %s'):format(name, text.shape(o.dtype, o.shape)) end
-  if getmetatable(value) ~= tensor.Tensor then
-    return ('%s = %s %s'):format(name, text.scalar(value, o.dtype), tensor.shape_text(o.dtype, {}))
-  end
+  if getmetatable(value) ~= tensor.Tensor then return name .. ' = ' .. values.scalar(value, o.dtype) end
   local shown = values.text(value)
   return ('%s =%s%s'):format(name, shown:find '\n' and '\n' or ' ', shown)
 end
 
---- The values of the outputs, and what their run did; no values, and why, where it needs feeds or failed.
+--- The values of the outputs, and what their run did; no values, and why, where it needs feeds, has effects or failed.
 local function run(outputs)
   for _, o in ipairs(outputs) do
-    if not core.needs_nothing(o.graph.handle, o.node, o.index) then return {}, 'a run needs feeds' end
+    if not core.needs_nothing(o.graph.handle, o.node, o.index) then
+      return {}, 'not computed: it needs feeds or has effects'
+    end
   end
   local before = df.stats()
   local ok, found = pcall(df.run, outputs, nil, { timeout = PATIENCE })

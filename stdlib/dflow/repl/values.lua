@@ -177,6 +177,9 @@ local function is_small(o)
   return size ~= nil and size <= SMALL_SIZE
 end
 
+--- `656.8408 float32[]`
+function M.scalar(value, dtype) return text.scalar(value, dtype) .. ' ' .. tensor.shape_text(dtype, {}) end
+
 --- `Add:0: float32[3] = Add(Mul:0, Const_1:0)  -- In[1]:1`, and the value below when a prompt may run it.
 local function output_text(o)
   local g = o.graph
@@ -200,7 +203,7 @@ local function output_text(o)
   -- in quotes, what a terminal obeys escaped
   if type(value) == 'string' then value = tensor.tensor(value) end
   if getmetatable(value) == tensor.Tensor then return line .. '\n' .. tensor_text(value) end
-  return ('%s\n%s %s'):format(line, text.scalar(value, o.dtype), tensor.shape_text(o.dtype, {}))
+  return line .. '\n' .. M.scalar(value, o.dtype)
 end
 
 --- A variable with the value that it has in the default session, or will begin with.
@@ -219,8 +222,7 @@ local function variable_text(v)
   end
   if not ok then return line end
   if value.rank == 0 and value.dtype ~= 'variant' and value.dtype ~= 'string' then
-    return ('%s\n%s %s%s')
-      :format(line, text.scalar(value:item(), value.dtype), tensor.shape_text(value.dtype, {}), later)
+    return line .. '\n' .. M.scalar(value:item(), value.dtype) .. later
   end
   return line .. '\n' .. tensor_text(value) .. later
 end
