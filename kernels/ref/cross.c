@@ -188,6 +188,7 @@ static bool write_sparse(df_kernel *k, const cross *c, int64_t *splits) {
 
 /* indices…, values…, shapes…, dense…: n of the first three, then `dense`, and `more` other inputs. */
 static int32_t cross_sparse(df_kernel *k, cross *c, int64_t n, int64_t dense, int64_t more) {
+  if (n > k->nin) return dfk_fail(k, DF_INVALID_ARGUMENT, "N is %lld of %d inputs", (long long)n, k->nin);
   bool good = begin(k, c, n + dense, 3 * n + dense + more);
   for (int64_t i = 0; good && i < n; i++) good = add_sparse(k, c, k->in[i], k->in[n + i], k->in[2 * n + i]);
   for (int64_t i = 0; good && i < dense; i++) good = add_dense(k, c, k->in[3 * n + i]);
@@ -200,7 +201,7 @@ static int32_t cross_sparse(df_kernel *k, cross *c, int64_t n, int64_t dense, in
 }
 
 int32_t ref_sparse_cross(df_kernel *k) {
-  cross c = { .hashed = dfk_bool(k, 1), .buckets = (uint64_t)dfk_int(k, 2), .key = (uint64_t)dfk_int(k, 3),
+  cross c = { .hashed = k->out_dtype[1] == DF_INT64, .buckets = (uint64_t)dfk_int(k, 2), .key = (uint64_t)dfk_int(k, 3),
               .separator = "_X_", .separator_length = 3 };
   return cross_sparse(k, &c, dfk_int(k, 0), k->attrs[5].i, 0);
 }
@@ -244,8 +245,10 @@ static bool write_ragged(df_kernel *k, const cross *c, int64_t *splits) {
 
 int32_t ref_ragged_cross(df_kernel *k) {
   const int64_t ragged = k->attrs[5].i, sparse = dfk_int(k, 0), dense = k->attrs[8].i;
-  cross c = { .hashed = dfk_bool(k, 2), .buckets = (uint64_t)dfk_int(k, 3), .key = (uint64_t)dfk_int(k, 4),
+  cross c = { .hashed = k->out_dtype[0] == DF_INT64, .buckets = (uint64_t)dfk_int(k, 3), .key = (uint64_t)dfk_int(k, 4),
               .separator = "_X_", .separator_length = 3 };
+  if (sparse > k->nin)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "Nsparse is %lld of %d inputs", (long long)sparse, k->nin);
   bool good = begin(k, &c, ragged + sparse + dense, 2 * ragged + 3 * sparse + dense) &&
               add_in_order(k, &c, ragged, sparse, dense);
   int64_t *splits = good ? dfk_scratch(k, (c.batch + 1) * (int64_t)sizeof *splits) : NULL;

@@ -355,10 +355,10 @@ int32_t ref_parse_example_v2(df_kernel *k) {
 int32_t ref_parse_example(df_kernel *k) {
   static const df_attr none = { 0 };
   const df_attr *t = k->attrs;
+  if (t[0].i > k->nin || t[1].i > k->nin || k->nin - 2 - t[0].i - t[1].i != t[3].i)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%d inputs for %lld sparse and %lld dense keys and %lld defaults", k->nin,
+                    (long long)t[0].i, (long long)t[1].i, (long long)t[3].i);
   const int32_t sparse = (int32_t)t[0].i, dense = (int32_t)t[1].i;
-  if (sparse + dense > k->nin || k->nin - 2 - sparse - dense != t[3].i)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%d inputs for %d sparse and %d dense keys and %lld defaults", k->nin,
-                    sparse, dense, (long long)t[3].i);
   for (int32_t i = 2; i < k->nin; i++) {
     const int32_t d = i - 2 - sparse - dense, expected = d < 0 ? DF_STRING : (int32_t)t[3].ints[d];
     if (k->in[i]->dtype != expected)

@@ -154,6 +154,8 @@ describe('Crosses of feature columns', function()
     local first = long{ { 0, 0 }, { 1, 0 }, { 1, 1 } }
     local hashed = { hashed_output = true, num_buckets = 1000, hash_key = key, out_type = 'int64', internal_type = 'string' }
     assert.same({ places, buckets, { 3, 4 } }, sparse('SparseCross', first, hashed))
+    hashed.out_type = 'string'                              -- the declared dtype decides, whatever hashed_output says
+    assert.same({ places, joined, { 3, 4 } }, sparse('SparseCross', first, hashed))
     assert.same({ places, joined, { 3, 4 } }, sparse('SparseCrossV2', first, {}, df.tensor '_X_'))
     assert.matches('value 1 is in row 0 behind row 1',
                    select(2, pcall(sparse, 'SparseCrossV2', long{ { 1, 0 }, { 0, 0 }, { 1, 1 } }, {}, df.tensor '')).message)
