@@ -139,12 +139,12 @@ static double stirling_rest(double a) {
 /* -log of x^a (1-x)^b beside its greatest value, which is at a / (a + b): no large numbers are subtracted near it. */
 static double below_peak(double a, double b, double x) {
   const double more = x * (a + b) - a, u = more / a, v = -more / b;
-  return a * (u - (fabs(u) < 0.1 ? log1p(u) : log(x) + log1p(b / a))) +
-         b * (v - (fabs(v) < 0.1 ? log1p(v) : log1p(-x) + log1p(a / b)));
+  return a * (fabs(u) < 0.1 ? temme_of(u).half : u - log(x) - log1p(b / a)) +
+         b * (fabs(v) < 0.1 ? temme_of(v).half : v - log1p(-x) - log1p(a / b));
 }
 /* Where a and b are both large the fraction converges slowly: the first terms of the uniform expansion, DLMF 8.18.9. */
 static double betainc_large(double a, double b, double x, double below) {
-  const double n = a + b, width = sqrt(a / n) * sqrt(b / n), more = x - a / n;
+  const double n = a + b, width = sqrt(a / n) * sqrt(b / n), more = (x * n - a) / n;
   const double eta = copysign(sqrt(2 * fmax(below, 0) / n), more);
   const double factor = fabs(eta) < 1e-7 ? (b - a) / n / (3 * width) : 1 / eta - width / more;
   return 0.5 * erfc(-eta * sqrt(n / 2)) + exp(-below) / sqrt(2 * M_PI * n) * factor;

@@ -266,6 +266,10 @@ describe('the derivative', function()
     for _, n in ipairs{ 1e9, 1e20 } do                                    -- an incomplete gamma function in the limit
       for _, a in ipairs{ 0.5, 3, 100 } do near(at(a, n, a / n), df.run(df.igamma(df.float64(a), df.float64(a))), { atol = 1e-6 }) end
     end
+    local places, a, b = {}, 1000010, 3e6                                 -- near its middle it grows by equal steps
+    for k = 0, 20 do places[k + 1] = a / (a + b) * (1 + (k - 10) * 4e-8) end
+    local shares = df.run(df.betainc(df.fill({ 21 }, df.float64(a)), df.fill({ 21 }, df.float64(b)), df.constant(places, "float64")))
+    for k = 1, 20 do assert.is_true(math.abs(shares:at(k) - shares:at(k - 1) - 1.842647e-05) < 1e-10) end
     for _, b in ipairs{ 2e6, 1.5e9 } do                                   -- where the method changes, and mirrored
       local x = 1e6 / (1e6 + b) * 1.0002
       near((at(1e6 - 1e-3, b, x) + at(1e6 + 1e-3, b, x)) / 2, at(1e6, b, x), { atol = 1e-11 })
