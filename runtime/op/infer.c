@@ -207,6 +207,14 @@ int32_t dfi_shape_binary(dfi_infer *c) {
                                                                                           : fail_broadcast(c, 2);
 }
 
+int32_t dfi_shape_equality(dfi_infer *c) {
+  dfi_shape s;
+  if (c->node->attrs[0].i) return dfi_shape_binary(c);
+  if (dfi_shape_known(dfi_in_shape(c, 0)) && dfi_shape_known(dfi_in_shape(c, 1)))
+    *dfi_set_shape(c, 0) = dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), &s) ? s : dfi_shape_scalar();
+  return DF_OK;
+}
+
 int32_t dfi_shape_ternary(dfi_infer *c) {
   dfi_shape s;
   if (dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), &s) &&

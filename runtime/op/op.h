@@ -277,5 +277,6 @@ int32_t dfi_infer_fail(dfi_infer *c, const char *format, ...) __attribute__((for
 int32_t dfi_shape_same(dfi_infer *c);        /* every output as input 0 */
 int32_t dfi_shape_binary(dfi_infer *c);      /* broadcast of inputs 0 and 1; error names both shapes */
 int32_t dfi_shape_ternary(dfi_infer *c);     /* broadcast of inputs 0, 1 and 2 */
+int32_t dfi_shape_equality(dfi_infer *c);    /* as binary; a scalar where attribute 0 allows shapes that do not fit */
 int32_t dfi_shape_all_scalar(dfi_infer *c);
 #endif

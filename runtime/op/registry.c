@@ -371,7 +371,7 @@ static const char *const primitive[] = {
 static bool is_elementwise(const dfi_op_info *o) {
   if (o->op->flow != DF_PLAIN || o->op->stateful || o->in_list || o->nout != 1) return false;
   if (o->nin == 1) return o->op->shape == dfi_shape_same;
-  return o->op->shape == dfi_shape_binary || o->op->shape == dfi_shape_ternary;
+  return o->op->shape == dfi_shape_binary || o->op->shape == dfi_shape_ternary || o->op->shape == dfi_shape_equality;
 }
 /* Does it reduce the axes that its second input names? */
 static bool is_reduction(const dfi_op_info *o) {

@@ -38,13 +38,6 @@ static int32_t shape_add_n(dfi_infer *c) {
 }
 
 /* ---- equality of shapes that do not broadcast: an error, or, when that is asked for, an answer ----------------- */
-static int32_t shape_equal(dfi_infer *c) {
-  dfi_shape s;
-  if (c->node->attrs[0].i) return dfi_shape_binary(c);
-  if (dfi_shape_known(dfi_in_shape(c, 0)) && dfi_shape_known(dfi_in_shape(c, 1)))
-    *dfi_set_shape(c, 0) = dfi_shape_broadcast(dfi_in_shape(c, 0), dfi_in_shape(c, 1), &s) ? s : dfi_shape_scalar();
-  return DF_OK;
-}
 static int32_t equal(df_kernel *k, df_kernel_fn fn, bool apart) {
   dfi_shape s, x = dfi_shape_of(k->in[0]->rank, k->in[0]->dims), y = dfi_shape_of(k->in[1]->rank, k->in[1]->dims);
   if (DFI_LIKELY(dfk_bool(k, 0)) || dfi_shape_broadcast(&x, &y, &s)) return fn(k);
@@ -85,7 +78,7 @@ static double costly(const df_kernel *k) { return 2 * largest(k); }
 #define INT2    .in = "x:T y:T", .out = "z:T", .types = "T=int", .shape = dfi_shape_binary
 #define TEST2   .in = "x:T y:T", .out = "z:bool", .types = "T=number", .shape = dfi_shape_binary
 #define EQUAL2  .in = "x:T y:T", .out = "z:bool", .types = "T=number|bool|string|complex|quantized", \
-  .shape = shape_equal, \
+  .shape = dfi_shape_equality, \
                 .attrs = "incompatible_shape_error:bool=true"
 #define BOOL2   .in = "x:bool y:bool", .out = "z:bool", .shape = dfi_shape_binary
 

@@ -64,6 +64,14 @@ end
 describe('df.vmap', function()
   local rows = { { 1, -2, 3 }, { 4, 5, -6 }, { 0.5, 7, 8 } }
 
+  it('compares lanes by one node, whatever the comparison', function()
+    for _, name in ipairs{ 'equal', 'not_equal', 'less', 'less_equal', 'greater', 'greater_equal' } do
+      df.reset()
+      df.vmap(df[name])(df.placeholder('float32', { 3, 2 }), df.placeholder('float32', { 3, 2 }))
+      for _, op in ipairs(df.default_graph():ops()) do assert.is_falsy(op.type:find 'Enter', name) end
+    end
+  end)
+
   it('gives what map_fn gives where no control flow is', function()
     agrees(function(x) return x * x + 1, x:reduce_sum(), x:reshape{ 3, 1 }, x:expand_dims(-1) end, { rows })
     agrees(function(x) return df.concat({ x, x * 2 }, 0), df.stack({ x, x }, { axis = 1 }), x:slice({ 1 }, { 2 }), x[1] end, { rows })
