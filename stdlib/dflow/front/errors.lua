@@ -106,9 +106,6 @@ function M.warn(text, line)
   io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
 end
 
---- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none
--- of dflow's.
--- The second result is true where the frames that called the line are in it, too.
 local left                      -- an error of Lua's own that has left functions of bodies: {message, depth, callers}
 
 --- The user's frames of now, below each other.
@@ -117,6 +114,8 @@ local function frames_now()
   return (((where or '') .. '\n' .. (callers or '')):gsub('^\n', ''):gsub('\n+$', ''))
 end
 
+--- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none
+-- of dflow's. The second result is true where the frames that called the line are in it, too.
 function M.explain(message)
   local text = require('dflow.front.advice').explain(message)
   -- the same words may come again from elsewhere

@@ -168,7 +168,8 @@ function M.element(x, i)
     if typed(i) == dtypes.BOOL then
       errors.bad('x[i] takes a whole number, not bool: df.boolean_mask(x, mask) gives the elements where mask is true')
     end
-    local known = mt == graph.Output and graph.rank(i) == 0 and graph.constant(i)
+    local d = mt == graph.Output and graph.dtype(i)
+    local known = (d == dtypes.INT32 or d == dtypes.INT64) and graph.rank(i) == 0 and graph.constant(i)
     if not known or known:item() >= 0 then return functions.gather(x, i) end
     i = known:item()
   end
