@@ -160,7 +160,7 @@ describe('dflow --dap', function()
         for _, t in ipairs(answer.targets) do found = t.label == wanted and t or found end
         assert(found, text)
         assert.equal(wanted:sub(1, found.length), last:sub(#last - found.length + 1))
-        assert.equal(units, found.start + found.length)
+        assert.equal(units + first_line, found.start + found.length)
       end
       assert.is_false(c.ask('completions', { text = 'x' }).success)
       c.send 'disconnect'

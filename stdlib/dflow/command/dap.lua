@@ -360,7 +360,7 @@ function requests.completions(self, a)
   local function add(text, first, kind)
     local start = select(2, lines[n]:sub(1, first):gsub('[%z\1-\127\192-\255]', ''))
       + select(2, lines[n]:sub(1, first):gsub('[\240-\255]', ''))
-    list[#list + 1] = { label = text, start = start, length = units - start, type = kind }
+    list[#list + 1] = { label = text, start = start + 1 - self.column_base, length = units - start, type = kind }
   end
   for i = 1, math.min(#found, ELEMENTS) do add(found[i].text, from) end
   local word = lines[n]:sub(1, column):match '[%w_./]*$'
