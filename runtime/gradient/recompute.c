@@ -570,7 +570,8 @@ static bool give_captured(recompute *c, pass *in, region *root, captured *k) {
   pass *p = c->p;
   df_graph *g = p->graph;
   df_output inner = { k->enter, 0 }, outer = k->enter->in[0], values, indices, exit;
-  p->b.where = in->b.where = outer.node->where;
+  dfi_part_of(p, outer.node, outer.node->where);
+  in->b.where = outer.node->where;
   g->current = c->b->backward;
   if (is_threaded(k)) {
     df_output h = dfi_gather_sum(in, root, k->x);
@@ -630,7 +631,7 @@ static bool undo_again(recompute *c, int32_t base, int32_t n, carried *v) {
   bool ok = !dfi_pass_failed(p) && dfi_backprop(&in, &root, n, ys);
   for (int32_t i = 0; i < n && ok; i++) {
     g->current = here;
-    in.b.where = c->l->where;
+    dfi_part_of(&in, c->l->loop_cond, c->l->where);
     v[i].next = dfi_gather_sum(&in, &root, xs[i]);
     if (!v[i].next.node && !dfi_pass_failed(&in)) v[i].next = dfi_grad_zeros(&in, &root, xs[i]);
     ok = !dfi_pass_failed(&in);

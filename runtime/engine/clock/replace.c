@@ -179,6 +179,7 @@ static void begin(anew *a) {
   v->device = dfi_xmalloc(sizeof *v->device * (n + 1));
   memcpy(v->device, w->device, sizeof *v->device * n);
   v->nowners = w->nowners;
+  v->nscopes = w->nscopes;
   v->owner = dfi_xmalloc(sizeof *v->owner * (n + 1));
   memcpy(v->owner, w->owner, sizeof *v->owner * n);
   const size_t cells = w->device_in ? (size_t)w->nscopes * (size_t)w->nowners : 0;
