@@ -409,6 +409,7 @@ function M.text(v)
   local function add(x)
     if M.is_tensor(x) then x = flat(x) end
     if type(x) ~= 'table' then out[#out + 1] = tostring(M.bits(x)) return end
+    if x.re then x = { x.re, x.im } end
     for _, e in ipairs(x) do add(e) end
   end
   add(v)

@@ -228,7 +228,7 @@ static df_tensor *read_pnm(const source *s) {
 static const struct { const char *name, *has; int64_t at, size; } others[] = {
   { "GIF", "GIF8", 0, 4 }, { "BMP", "BM", 0, 2 }, { "WebP", "WEBP", 8, 4 }, { "TIFF", "II*\0", 0, 4 },
   { "TIFF", "MM\0*", 0, 4 }, { "JPEG 2000", "jP  ", 4, 4 }, { "JPEG 2000", "\xff\x4f\xff\x51", 0, 4 },
-  { "AVIF or HEIF", "ftyp", 4, 4 },
+  { "AVIF", "ftypavif", 4, 8 }, { "HEIF", "ftypheic", 4, 8 }, { "HEIF", "ftypmif1", 4, 8 },
 };
 
 df_tensor *dfi_decode_image(const char *bytes, int64_t n, int32_t channels, dfi_jpeg_options jpeg, df_error *err) {

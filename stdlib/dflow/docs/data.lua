@@ -13,7 +13,8 @@ df.data.csv(path, {…})
   option    types: table or string = nil  one dtype, a list, or {name = dtype}; inferred otherwise
   option    header: bool or table = true  true: the first line has the names; a list gives the names
   option    separator: string = ','  the separator of fields
-  option    missing: any = nil  the value of an empty field; without it an empty field is an error
+  option    missing: any = nil  the value of an empty field; else it is an error in a column of numbers whose
+              type is given, and makes an inferred column one of strings
   option    comment: string = nil  skips lines that begin with it
   example   local path = os.tmpname()
             local f = io.open(path, 'w')

@@ -111,7 +111,7 @@ df.associative_scan(fn, elems, {…})
   Combines elements 0 to i by fn(a, b) for each i, in a graph of logarithmic depth. fn is associative
   and gets many elements at once. elems may be a structure; a, b and fn's result then have it, too.
   option    axis: int = 0  the axis of the elements
-  option    reverse: bool = false  true: combines elements i to the last
+  option    reverse: bool = false  true: combines the last element down to element i, in that order
   gradient  that of the slices and concats it is made of
   example   df.associative_scan(function(a, b) return a * b end, df.float32{1, 2, 3, 4})
 

@@ -49,8 +49,8 @@ df.dtypes
   example   df.dtypes[1]
 
 df.type(x)
-  Returns the type of x: 'output', 'tensor', 'variable', 'tensor_array', 'queue', 'operation', 'graph',
-  'session', 'run', 'indexed_slices', or nil.
+  Returns the type of x, such as 'output', 'tensor', 'variable', 'tensor_array', 'queue', 'operation',
+  'graph', 'session', 'run', 'layer' or 'optimizer'; nil for a value that is not dflow's.
   example   df.type(df.float32(1))
 
 df.names()

@@ -102,14 +102,14 @@ local function parameters(signature)
   return list, options
 end
 
--- What of these types is an option of a layer or loss may be an Output, too; an attribute of an op may not.
+-- An option of a layer, a loss or a cell that has one of these types may be an Output, too.
 local in_graph = { integer = true, number = true, boolean = true }
 
 local function option_type(name)
-  local words, is_op = {}, registry.entry(name:match('[%w_]+$')) ~= nil
+  local words, may = {}, name:find '^nn%.' or name:find '^rnn%.'
   for _, o in ipairs(help.options(name)) do
     local of = type_of(o.type)
-    if not is_op and in_graph[of] then of = of .. '|dflow.Output' end
+    if may and in_graph[of] then of = of .. '|dflow.Output' end
     if o.name:find('^[%a_][%w_]*$') then words[#words + 1] = ('%s?: %s'):format(o.name, of) end
   end
   return #words > 0 and '{ ' .. table.concat(words, ', ') .. ' }' or 'table'

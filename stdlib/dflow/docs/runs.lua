@@ -88,7 +88,7 @@ df.stats()
   during its runs, a run's (h:stats()) during that run; swap.stall_seconds is the time of the run in
   which a read waited for the host. Under a save policy other than 'keep': saved = {{value, line, save,
   why, tensors, bytes, swapped, recomputed}, …} and iterations_again, the recomputed iterations. Where a
-  GPU ran loops: graph_captures, graph_entries (runs without a capture), graph_launches,
+  GPU ran loops: graph_captures, graph_entries (entries that reuse a capture), graph_launches,
   graph_iterations; of loops that are one kernel persistent_launches, persistent_iterations.
   example   df.run(df.float32(2) * 3) return df.stats().runs
 

@@ -149,9 +149,10 @@ ops['triangular-solve'] = function(n, a, b)
   if (o.left or 0) ~= 0 then return df.matrix_triangular_solve(a, b, { lower = lower }) end
   return swapped(df.matrix_triangular_solve(swapped(a), swapped(b), { lower = not lower }))
 end
---- fn, which transforms the last axis, along another.
+--- fn, which transforms the last axis, along this one.
 local function along(x, axis, fn)
   local order, last = value.iota(#x.shape), #x.shape
+  if axis == last then return fn(x) end
   order[axis], order[last] = order[last], order[axis]
   return transpose(fn(transpose(x, order)), order)
 end
