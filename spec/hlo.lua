@@ -22,7 +22,7 @@ function M.recorded(file)
   return list
 end
 
-local types = { bool = 1, int32 = 4, int64 = 5, float32 = 11, tuple = 13, complex64 = 15, float8_e4m3fn = 20, int4 = 21 }
+local types = { bool = 1, int32 = 4, int64 = 5, float32 = 11, tuple = 13, complex64 = 15, uint8 = 6, float8_e5m2 = 19, float8_e4m3fn = 20, int4 = 21 }
 local function shape(s)
   local out = wire.int(2, types[s[1]])
   for k = 2, #s do out = out .. wire.int(3, s[k]) end

@@ -87,6 +87,16 @@ describe('df.import_hlo', function()
     assert.same({ -8, 1, -3 }, narrowed('int4', '\1\15\254', { 7, 2, -1 }))
   end)
 
+  it('takes no bits of narrow types, which are not kept', function()
+    for _, pair in ipairs{ { 'float8_e4m3fn', 'float8_e5m2' }, { 'float8_e4m3fn', 'uint8' }, { 'uint8', 'float8_e4m3fn' } } do
+      local ok, e = pcall(df.import_hlo, hlo.module{ { { 'parameter', shape = { pair[1], 3 } },
+        { 'bitcast-convert', shape = { pair[2], 3 }, operands = { 1 } } } })
+      assert.is_false(ok)
+      assert.equal('unimplemented', e.code, e.message)
+      assert.matches('narrow type', e.message)
+    end
+  end)
+
   it('counts the bits of whole numbers of 32 and of 64 bits', function()
     for dtype, width in pairs{ int32 = 32, int64 = 64 } do
       local shape, places = { dtype, width }, {}

@@ -2,6 +2,7 @@
 --
 -- gather and scatter compute, for each element of a slice, its place in the operand laid flat (XLA's operation
 -- semantics, Gather and Scatter); where whole rows of one dimension are taken, they are gathered as rows.
+local read = require 'dflow.exchange.hlo.read'
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local value = require 'dflow.exchange.hlo.value'
@@ -335,6 +336,8 @@ ops['scatter'] = function(n, ...)
 end
 
 ops['bitcast-convert'] = function(n, x)
+  local from = n.comp.by_id[n.i.operands[1]].shape.type
+  if n.kind ~= read.narrow[from] then n:refuse 'values of a narrow type are kept without their bits' end
   return n.dtype == x.dtype and x or reshape(df.bitcast(x, n.dtype), n.dims)
 end
 
