@@ -427,6 +427,14 @@ describe('df.autograph says', function()
     assert.matches('different dtypes', message(function(x, y) local s = 0 while x < 9 do s, x = s + x + y, x + 1 end return s end, f32(1), df.int64(2)))
   end)
 
+  it('which number a function counts in calls of itself', function()
+    local text = message(function(x)
+      local function halvings(v, n) if v < 1 then return n end return halvings(v / 2, n + 1) end
+      return halvings(x, 0)
+    end, f32(9))
+    assert.matches("'halvings' calls itself .* argument 2 is the number 0, then the number 1; make it an Output", text)
+  end)
+
   it('which table is changed where it cannot be', function()
     assert.matches("the local 't', is changed in a statement that an Output decides.*TensorArray", message(function(x)
       local t = {}  -- luacheck: ignore

@@ -143,6 +143,23 @@ describe('functions', function()
     end, small)
   end)
 
+  it('call themselves with numbers of Lua where they were called with values of the graph', function()
+    local function A(m, n)
+      if m == 0 then return n + 1 end
+      if n == 0 then return A(m - 1, 1) end
+      return A(m - 1, A(m, n - 1))
+    end
+    check(function(m) return A(m, m), A(m, 2) end, { { 0 }, { 1 }, { 2 } })
+  end)
+
+  it('call themselves with numbers of Lua that change places', function()
+    local function moves(n, from, to, over)
+      if n == 0 then return 0 end
+      return moves(n - 1, from, over, to) + 1 + moves(n - 1, over, to, from)
+    end
+    check(function(n) return moves(n, 1, 2, 3) end, small)
+  end)
+
   it('are methods, of classes with inheritance', function()
     local Base = {}
     Base.__index = Base

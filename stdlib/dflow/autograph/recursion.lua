@@ -15,12 +15,11 @@ local values = require 'dflow.autograph.values'
 local M = {}
 local functions = setmetatable({}, { __mode = 'k' })          -- by what is called: the rewritten function
 local unpack, pack = runtime.Unit.unpack, runtime.Unit.pack
-local DEEPEST = 150
 
 --- The rewritten function in what enter made; nil for what it did not make.
 function M.inside(fn) return functions[fn] end
 
--- by rewritten function: {entered, top, args, count} of its innermost call
+-- by rewritten function: {entered, top, args, outer} of its innermost call
 local active = setmetatable({}, { __mode = 'k' })
 -- by rewritten function: a list of {args, fixed, fn, like}
 local made_functions = setmetatable({}, { __mode = 'k' })
@@ -198,6 +197,40 @@ local function is_running(fn)
   end
 end
 
+--- A number where a call further out has an Output is one of its dtype, if it can be.
+local function widen(args, outer)
+  for i = 1, math.min(args.n, outer.args.n) do
+    local like = outer.args[i]
+    if type(args[i]) == 'number' and values.is_graph(like) then
+      local ok, o = pcall(convert.constant, convert.graph_of(like), args[i], convert.typed(like))
+      if ok then args[i] = o end
+    end
+  end
+end
+
+--- The innermost of the function's calls, from `outer` on, that has the same Lua values; nil if there is none.
+local function met(outer, args)
+  while outer and not same_fixed(outer.args, args, args.n) do outer = outer.outer end
+  return outer
+end
+
+--- made(…) for a call in a call of it that has other Lua values. When every call in that has others again, it is those
+-- that have no end.
+local function first_again(made, name, before, args)
+  local r = pack(pcall(made, unpack(args, 1, args.n)))
+  if r[1] then return unpack(r, 2, r.n) end
+  if errors.is(r[2]) and r[2].code == 'resource_exhausted' then
+    for i = 1, args.n do
+      if not rawequal(before[i], args[i]) and not is_argument(args[i]) then
+        errors.bad("'%s' calls itself in statements that an Output decides, each time with another Lua value, and is "
+                   .. 'built for each: argument %d is %s, then %s; make it an Output, as in df.int32(0)', name, i,
+                   errors.describe(before[i]), errors.describe(args[i]))
+      end
+    end
+  end
+  error(r[2], 0)
+end
+
 local function leave(made, outer, ...)
   active[made] = outer
   return ...
@@ -210,28 +243,24 @@ function M.enter(fn, made)
     local known, outer = made_functions[made], active[made]
     local top = runtime.innermost()
     if outer and top == outer.top and not known and inferring == 0 then return made(...) end        -- Lua decides
-    local args
+    local args = pack(...)
+    if outer and not is_running(outer.entered) then outer = nil end
+    local again = outer and (top ~= outer.top or inferring > 0)
+    if again then widen(args, outer) end
     if known and inferring == 0 then
-      args = pack(...)
       for _, entry in ipairs(known) do
         if same_fixed(entry.args, args, args.n) and same_dtypes(entry.leaves, leaves_of(args)) then
           return call_made(entry, args)
         end
       end
     end
-    args = args or pack(...)
-    if outer and not is_running(outer.entered) then outer = nil end
-    if outer and (top ~= outer.top or inferring > 0) then
-      if same_fixed(outer.args, args, args.n) then
-        if inferring > 0 then error(UNKNOWN, 0) end
-        return become(made, M.name_of(fn), args)
-      elseif outer.count > DEEPEST then
-        errors.bad('a function calls itself %d deep in statements that an Output decides, each time with other Lua '
-                   .. 'values: make those Outputs, as in df.int32(n)', DEEPEST)
-      end
+    if again and met(outer, args) then
+      if inferring > 0 then error(UNKNOWN, 0) end
+      return become(made, M.name_of(fn), args)
     end
-    active[made] = { entered = entered, top = top, args = args, count = outer and outer.count + 1 or 1 }
-    return leave(made, outer, made(unpack(args, 1, args.n)))
+    active[made] = { entered = entered, top = top, args = args, outer = outer }
+    if not again or outer.outer then return leave(made, outer, made(unpack(args, 1, args.n))) end
+    return leave(made, outer, first_again(made, M.name_of(fn), outer.args, args))
   end
   functions[entered] = made
   return entered
