@@ -67,6 +67,20 @@ describe('names', function()
   end)
 end)
 
+describe('choices', function()
+  it('are of the first condition that holds', function()
+    check(function(n) return n > 4 and n * 2 or n > 1 and n + 7 or n == 1 and n + 2 or n - 9 end, small)
+    check(function(n) return (n == 2 or n == 9 or n > 4 and n < 6) and n or -n end, small)
+  end)
+
+  it('are of what Lua knows, too', function()
+    check(function(n)
+      local missing, off = nil, false
+      return missing and n or off and n or n > 1 and n * 3 or n + 5, off or missing or n
+    end, small)
+  end)
+end)
+
 describe('functions', function()
   it('inside branch, loop and return', function()
     check(function(n)

@@ -363,7 +363,21 @@ end
 
 local compared = { ['=='] = 'eq', ['~='] = 'ne', ['<'] = 'lt', ['<='] = 'le', ['>'] = 'gt', ['>='] = 'ge' }
 
+--- a or (b or c) for (a or b) or c, which is the same: so each `p and x` of a chain has what comes behind it.
+local function to_the_right(e)
+  local a = e.left
+  while e.op == 'or' and a.kind == 'binary' and a.op == 'or' do
+    local rest = { kind = 'binary', op = 'or', operator = e.operator, left = a.right, right = e.right,
+                   first = a.right.first, last = e.last, line = e.line }
+    e = { kind = 'binary', op = 'or', operator = a.operator, left = a.left, right = rest, first = e.first,
+          last = e.last, line = a.line }
+    a = e.left
+  end
+  return e
+end
+
 function writers.binary(w, e)
+  e = to_the_right(e)
   local name = compared[e.op]
   if name and not is_lua(e) then
     put(w, AG .. ':' .. name .. '(')
