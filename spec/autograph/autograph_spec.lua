@@ -435,6 +435,14 @@ describe('df.autograph says', function()
     assert.matches("'halvings' calls itself .* argument 2 is the number 0, then the number 1; make it an Output", text)
   end)
 
+  it('that error would stop the building, and what stops a run', function()
+    local function positive(x) if x < 0 then error('negative') end return x end
+    local text = message(positive, f32(1))
+    assert.matches('error%(the string "negative"%) is called in a statement that an Output decides %(line %d+%)', text)
+    assert.matches('write assert%(p, message%)', text)
+    assert.equal('negative', message(function(x) if not x then return 1 end error('negative', 0) end, f32(1)))
+  end)
+
   it('which table is changed where it cannot be', function()
     assert.matches("the local 't', is changed in a statement that an Output decides.*TensorArray", message(function(x)
       local t = {}  -- luacheck: ignore

@@ -311,8 +311,8 @@ writers.table = writers.index
 writers['function'] = function(w, fn) M.nested(w, fn) end
 
 function writers.call(w, e)
-  if e.fn.kind == 'name' and e.fn.var.global and e.fn.name == 'assert' then
-    put(w, AG .. '.assert_by(')
+  if e.fn.kind == 'name' and e.fn.var.global and (e.fn.name == 'assert' or e.fn.name == 'error') then
+    put(w, ('%s.%s_by('):format(AG, e.fn.name))
     expression(w, e.fn)
     put(w, ')')
   elseif is_known(e.fn) then

@@ -27,6 +27,8 @@ local Unit = {}
 Unit.__index = Unit
 M.Unit = Unit
 
+local top                     -- the innermost statement that is being built: {unit, info, outer}
+
 local function pack(...) return { n = select('#', ...), ... } end
 Unit.pack, Unit.unpack = pack, unpack
 
@@ -44,6 +46,13 @@ end
 --- assert(p, message, …) of Lua's: of an Output, an operation that stops the run. A program may have one of its own.
 function Unit.assert_by(fn) return fn == assert and assert_output or fn end
 
+--- error(message) of Lua's. In a statement that an Output decides it would end the building, whatever the Output is.
+local function error_staged(message)
+  errors.bad("error(%s) is called in a statement that an Output decides (line %d), while the graph is built: write "
+             .. "assert(p, message), which stops the run where p is false", errors.describe(message), top.info.line)
+end
+function Unit.error_by(fn) return fn == error and top and error_staged or fn end
+
 --- Keeps the caller's frame, whose line nodes are told by.
 function Unit.up(...) return ... end
 
@@ -59,7 +68,6 @@ local function lines_of(info, name)
 end
 
 -- ---- where a statement is staged ------------------------------------------------------------------------------------
-local top                     -- the innermost statement that is being built: {unit, info, outer}
 local born = setmetatable({}, { __mode = 'k' })       -- tables by the statement in which they were made
 
 --- fn() as part of a statement.
