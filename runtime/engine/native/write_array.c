@@ -134,6 +134,7 @@ typedef struct cell {
   uint32_t k;                  /* of the unit's accesses */
   int32_t  label;
   bool     reads, in_place;
+  bool     where_it_lies;      /* of a write: calls take the tensor from there, else from a copy */
   uint8_t  dtype;
   const dfi_shape *tensor;     /* NULL: elements are numbers */
   int64_t  size;               /* of a tensor: its elements */
@@ -161,6 +162,7 @@ static cell cell_of(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   else c.value = dfi_write_operand(w, i, in[2], &c.dtype);
   c.tensor = c.reads ? w->look->loop[i].slot_shape[p->out] : dfi_analyze_shape(w->look, i, in[2]);
   c.size = c.tensor ? dfi_shape_size(c.tensor) : 0;
+  c.where_it_lies = !c.reads && c.size > DFI_DIRECT;
   if (c.tensor) snprintf(c.type, sizeof c.type, "[%lld x %s]", (long long)c.size, dfi_type(c.dtype));
   else snprintf(c.type, sizeof c.type, "%s", dfi_type(c.dtype));
   return c;
@@ -209,9 +211,8 @@ static void write_far(dfi_writer *w, const cell *c) {
   char far[32];
   snprintf(far, sizeof far, "%%a%u.far", c->k);
   SAY(w, "far%d:\n", c->label);
-  const bool where_it_lies = c->tensor && !c->reads && c->size > DFI_DIRECT;
-  if (c->tensor && !c->reads && !where_it_lies) dfi_write_copy(w, c->dtype, c->size, far, c->value.s);
-  if (c->tensor) SAY(w, "  store ptr %s, ptr %%value\n", where_it_lies ? c->value.s : far);
+  if (c->tensor && !c->reads && !c->where_it_lies) dfi_write_copy(w, c->dtype, c->size, far, c->value.s);
+  if (c->tensor) SAY(w, "  store ptr %s, ptr %%value\n", c->where_it_lies ? c->value.s : far);
   else if (!c->reads) SAY(w, "  store %s %s, ptr %%value\n", c->type, c->value.s);
   write_slow(w, c->i, c->k, c->index, c->type, c->reads);
   if (c->in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", load_pointer(w, "%value").s, c->k);
@@ -239,10 +240,9 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   }
   if (c.tensor) {
     w->unit->access[c.k].shape = c.reads ? dfi_out_shape(w->look, p, 0) : dfi_input_shape(w->look, p, 2);
-    /* Calls see this alone: the rest can be registers. */
-    char far[32];
+    char far[32];                        /* calls see this alone: the rest can be registers */
     snprintf(far, sizeof far, "%%a%u.far", c.k);
-    dfi_write_room(w, far, c.dtype, c.size);
+    if (!c.where_it_lies) dfi_write_room(w, far, c.dtype, c.size);
   }
   c.in_place = c.reads && reads_in_place(w, &c);
   w->unit->access[c.k].in_place = c.in_place;

@@ -10,7 +10,12 @@
 #include "kernels/array.h"
 #include <stdio.h>
 
-enum { SEGMENTS = 4, COPIES = 16, MOST_PLACES = 1 << 18, SHORT_RUN = 8, MANY = 4096 };
+enum {
+  SEGMENTS = 4,                          /* pieces of a dimension, at most */
+  COPIES = 16,                           /* runs that are written one by one, at most */
+  OUTPUTS = 16,                          /* of an op, at most */
+  MOST_PLACES = 1 << 18, SHORT_RUN = 8, MANY = 4096
+};
 
 /* Positions of a dimension, `n` from `to` on: what they add to the place, `from`, and `step` more for each. */
 typedef struct segment { int64_t to, n, from, step; } segment;
@@ -72,7 +77,7 @@ static df_tensor *stand_in(const dfi_look *l, int32_t i, const dfi_pnode *p, con
 static bool ask(const dfi_look *l, int32_t i, const dfi_pnode *p, const struct dfi_boxes *b, df_value *out) {
   enum { MOST = 8 };
   const df_tensor *in[MOST];
-  uint8_t dtype[COPIES];
+  uint8_t dtype[OUTPUTS];
   df_error error = { .code = DF_OK };
   df_tensor scratch;
   bool ok = p->nin <= MOST;
@@ -96,7 +101,8 @@ static void widen(box *b, int64_t e) {
   }
 }
 
-/* What dimension d adds, from position to position; m: where elements come from, counted from 1. */
+/* The pieces of dimension d: what its positions add to the place. `corner`: where the elements from the first one on
+   that is no hole come from, counted from 1. */
 static bool cut(box *b, int32_t d, const int64_t *corner) {
   b->nsegments[d] = 0;
   for (int64_t at = b->lo[d]; at < b->hi[d]; at++) {
@@ -153,9 +159,10 @@ static bool describe(box *b, const int64_t *m, int64_t size) {
     copies *= b->nsegments[d];
     b->holes |= b->hi[d] - b->lo[d] < b->shape->dims[d];
   }
-  for (int64_t e = 0; e < size; e++) if (place_of(b, e) != m[e]) return false;
   join_run(b);
-  return copies <= COPIES && (b->run >= SHORT_RUN || size <= MANY);
+  if (copies > COPIES || (b->run < SHORT_RUN && size > MANY)) return false;
+  for (int64_t e = 0; e < size; e++) if (place_of(b, e) != m[e]) return false;
+  return true;
 }
 
 static bool describe_all(const dfi_look *l, const dfi_pnode *p, struct dfi_boxes *b, const df_value *out) {
@@ -174,7 +181,7 @@ static bool describe_all(const dfi_look *l, const dfi_pnode *p, struct dfi_boxes
 struct dfi_boxes *dfi_boxes_of(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   size_t at = 0;
   while (at < sizeof ops / sizeof *ops && p->kernel != ops[at].fn[0] && p->kernel != ops[at].fn[1]) at++;
-  if (at == sizeof ops / sizeof *ops || p->nout < 1 || p->nout > COPIES || p->reads || p->gpu || p->waits) return NULL;
+  if (at == sizeof ops / sizeof *ops || p->nout < 1 || p->nout > OUTPUTS || p->reads || p->gpu || p->waits) return NULL;
   const uint32_t data = ops[at].moved;
   const dfi_shape *x = dfi_input_shape(l, p, data);
   const bool number = x->rank == 0 && dfi_unboxed(dfi_dtype(p->node->in[data]));
@@ -185,7 +192,7 @@ struct dfi_boxes *dfi_boxes_of(const dfi_look *l, int32_t i, const dfi_pnode *p)
     if (s->rank != 0 && !dfi_small(p->out_dtypes[k], s)) return NULL;
   }
   struct dfi_boxes *b = dfi_xcalloc(1, sizeof *b + sizeof *b->out * p->nout);
-  df_value out[COPIES] = { 0 };
+  df_value out[OUTPUTS] = { 0 };
   const bool slice = p->kernel == cpu_slice || p->kernel == ref_slice;
   *b = (struct dfi_boxes){ data, -1, -1, p->nout };
   if ((p->kernel == cpu_pad || p->kernel == ref_pad) && p->nin == 3) b->fill = 2;
