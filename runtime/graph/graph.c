@@ -618,7 +618,7 @@ static df_node *filled_node(df_graph *g, const dfi_op_info *o, const dfi_node_sp
   n->where = dfi_where(g, spec->where);
   n->device = b->device[b->ndevice - 1];
   n->pass = g->gradient ? g->ngradients : 0;
-  n->gradient_of = g->gradient ? g->gradient_of : 0;
+  n->gradient_of = g->gradient_of;
   return n;
 }
 
