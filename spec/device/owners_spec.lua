@@ -487,6 +487,28 @@ describe('owners', function()
     assert.is_true(seconds.serial3 > seconds.serial1 * 1.05)
   end)
 
+  one_process_it('keep loops to their windows by the virtual clock where nothing is sent between them, too', function()
+    local function loop(device, window)
+      return df.device(device, function()
+        local _, y = df.while_loop(function(i) return i:lt(20) end, function(i, y)
+          return i + 1, y:matmul(y):matmul(y):matmul(y):matmul(y):tanh()       -- i runs ahead as far as it may
+        end, { df.int32(0), df.ones{ 64, 64 } * 0.01 }, { parallel_iterations = window })
+        return y.op
+      end)
+    end
+    local s = df.Session{ devices = TWO, owners = 3, clock = 'virtual_owners' }
+    local h, most = s:start({ loop('sim:0', 2), loop('sim:1', 3) }, nil, { paused = true }), {}
+    while h:state() ~= 'done' do
+      h:step(1)
+      if h:state() == 'done' then break end
+      for _, f in ipairs(h:frames()) do most[f.name] = math.max(most[f.name] or 0, f.in_flight) end
+    end
+    h:wait()
+    assert.is_nil(next(h:stats().transfers))
+    assert.same({ 2, 3 }, { most['while'], most.while_1 } )
+    s:close()
+  end)
+
   one_process_it('record loops in loops, too, of which a part may be ahead of what one owner would let it', function()
     local seconds = {}
     for owners = 1, 3 do

@@ -18,6 +18,7 @@ int32_t dfi_windows_owner(const dfi_exec *x, const dfi_record *r, const dfi_pnod
 static bool has_parts(const dfi_exec *x, const dfi_frame *f) {
   const dfi_plan *p = x->plan;
   if (!x->timed || x->team || !p->parts || !f->origin || p->parts->called[f->scope->id]) return false;
+  if (!p->nlinks) return false;                        /* each loop is one owner's */
   return !p->remat || f->scope->id < p->remat->nscopes;      /* a second time is for all at once */
 }
 
