@@ -84,6 +84,7 @@ struct dfi_frame {
   int32_t      depth;        /* frames around it */
   dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
   double       ends;         /* by the virtual clock: when its iterations that are done had ended */
+  uint32_t     ended_by;     /* of a run that is recorded: the event with which the last of them had */
   double      *gate; int64_t ngates;     /* owned; of the last `window` of them, each */
   struct dfi_window *windows;            /* owned; as record.shares */
   dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */

@@ -70,6 +70,7 @@ struct dfi_tensor_array {
   int64_t     sum;               /* counts_down: of an element's index and its iteration's number */
   bool        linked, counts_down;   /* it is known which iteration writes which element */
   bool        second;            /* made by an iteration that runs a second time */
+  uint32_t    put_back;          /* of a run that is recorded: the event that put an element back last; 0: none has */
   dfi_shape  *shape_let_go;  /* owned; of the first element that was let go: others have their own where it differs */
 };
 

@@ -445,8 +445,8 @@ describe('owners', function()
 
   --- A value goes from device to device, within an iteration and from one to the next; in the other loop within one alone.
   local function at(device, fn) return df.device(device, fn) end
-  local function wide(window, n)
-    local x = df.ones{ 64, 64 } * 0.01
+  local function wide(window, n, x)
+    x = x or df.ones{ 64, 64 } * 0.01
     local _, y = df.while_loop(function(i) return at('cpu:0', function() return i:lt(n or 20) end) end, function(i, y)
       local a = at('sim:0', function() return y:matmul(x):tanh() end)
       return at('cpu:0', function() return i + 1 end), at('sim:1', function() return (a:matmul(x) + y):tanh() end)
@@ -485,6 +485,36 @@ describe('owners', function()
     end
     assert.is_true(seconds.pipeline23 < seconds.pipeline21 * 0.95)     -- the first device need not wait for the last one
     assert.is_true(seconds.serial3 > seconds.serial1 * 1.05)
+  end)
+
+  one_process_it('are timed alike in the run and by what-if where iterations run a second time, too', function()
+    local devices = { 'cpu:0', { 'sim:0', latency = '20us', bandwidth = '1GB/s' }, { 'sim:1', latency = '10us' } }
+    local x = df.ones{ 64, 64 } * 0.01
+    local function mixed(window)                            -- as wide, with a loop inside
+      local _, y = df.while_loop(function(i) return at('cpu:0', function() return i:lt(9) end) end, function(i, y)
+        local _, a = df.while_loop(function(j) return at('cpu:0', function() return j:lt(2) end) end, function(j, a)
+          return at('cpu:0', function() return j + 1 end), at('sim:0', function() return a:matmul(x):tanh() end)
+        end, { df.int32(0), y })
+        return at('cpu:0', function() return i + 1 end), at('sim:1', function() return (a:matmul(x) + y):tanh() end)
+      end, { df.int32(0), x }, { parallel_iterations = window })
+      return y
+    end
+    for name, y in pairs{ wide = wide(32, 12, x), narrow = wide(4, 12, x), serial = wide(1, 12, x), nested = mixed(32), nested1 = mixed(1) } do
+      local fetches, seconds = { y:reduce_sum(), df.gradients(y:reduce_sum(), x):reduce_sum() }, {}
+      for owners = 1, 3 do
+        for _, save in ipairs{ 'keep', 'swap', 'recompute' } do
+          local s = df.Session{ owners = owners, clock = 'virtual_owners', save = save, devices = devices }
+          local h = s:start(fetches, nil, { record = true })
+          h:wait()
+          assert.equal(save == 'recompute', h:stats().iterations_again > 0)
+          seconds[save] = h:stats().seconds
+          assert(math.abs(h:whatif().seconds / seconds[save] - 1) < 1e-9,
+            ('%s by %d owners, %s: %g s, and %g timed again'):format(name, owners, save, seconds[save], h:whatif().seconds))
+          s:close()
+        end
+        assert.is_true(seconds.recompute > 1.1 * seconds.keep)
+      end
+    end
   end)
 
   one_process_it('keep loops to their windows by the virtual clock where nothing is sent between them, too', function()

@@ -65,11 +65,12 @@ void dfi_record_begin(dfi_exec *x) {
   dfi_recording_edge(w, 0, 0);
 }
 
-static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f);
+static uint32_t frame_of(const dfi_exec *x, const dfi_frame *f);
 
 /* The number of r among the iterations that were written down. */
-static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
-  const uint32_t f = frame_of(w, r->frame);
+static uint32_t iteration_of(const dfi_exec *x, const dfi_record *r) {
+  dfi_recorder *w = of(x);
+  const uint32_t f = frame_of(x, r->frame);
   if (w->niterations && w->frame[f].n > r->number) {   /* one of the last ones of its frame */
     for (uint32_t i = w->niterations; i-- > 0;)
       if (w->iteration[i].frame == f && w->iteration[i].number == r->number) return i;
@@ -81,9 +82,10 @@ static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
 }
 
 /* Each owner has a part of a frame, and numbers of its own for them; where it stands is the same for all. */
-static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
+static uint32_t frame_of(const dfi_exec *x, const dfi_frame *f) {
+  dfi_recorder *w = of(x);
   const dfi_record *origin = f->origin;
-  const uint32_t parent = !origin ? UINT32_MAX : origin->place ? origin->place - 1 : iteration_of(w, origin);
+  const uint32_t parent = !origin ? UINT32_MAX : origin->place ? origin->place - 1 : iteration_of(x, origin);
   const uint32_t second = f->second ? f->serial : 0;
   const int32_t scope = f->scope->id, call = f->call ? f->call->node->id : -1;
   for (uint32_t i = w->nframes; i-- > 0;) {
@@ -91,7 +93,8 @@ static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
     if (g->parent == parent && g->scope == scope && g->call == call && g->second == second) return i;
   }
   DFI_GROW(w->frame, w->nframes, w->frame_room);
-  w->frame[w->nframes] = (rec_frame){ parent, 0, f->scope->parallel_iterations, scope, call, second };
+  w->frame[w->nframes] = (rec_frame){ parent, 0, f->scope->parallel_iterations, scope, call, second,
+                                      !x->team && !f->windows };
   return w->nframes++;
 }
 
@@ -99,7 +102,7 @@ void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node, bool dead) {
   dfi_recorder *w = locked(x);
   const dfi_pnode *p = r->nodes + node;
   const int32_t owner = w->nowners == 1 ? 0 : x->team ? x->place : dfi_windows_owner(x, r, p);
-  if (!r->place) r->place = 1 + iteration_of(w, r);
+  if (!r->place) r->place = 1 + iteration_of(x, r);
   if (r->shares && r->shares[owner].opener)
     r->sources[node] = dfi_recording_edge(w, r->shares[owner].opener, r->sources[node]);
   x->timed->current =
@@ -113,7 +116,7 @@ void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node, bool dead) {
 
 void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device) {
   dfi_recorder *w = of(x);
-  const uint32_t top = iteration_of(w, x->root->ring[0]);
+  const uint32_t top = iteration_of(x, x->root->ring[0]);
   x->root->ring[0]->place = 1 + top;
   x->timed->current = w->crossing[i] = dfi_recording_event(w, dfi_recording_message(node->id, device, top));
 }

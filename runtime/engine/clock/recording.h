@@ -26,6 +26,7 @@ typedef struct rec_frame {
   int64_t n, window;
   int32_t  scope, call;                      /* its loop; the node that called it, -1: none */
   uint32_t second;                           /* of a loop that is run a second time: which one; else 0 */
+  bool     at_once;                          /* its iterations begin and end for all owners at once */
 } rec_frame;
 
 struct dfi_recorder {

@@ -93,6 +93,12 @@ static void done(replay *k, uint32_t i) {
 
 static bool meets(replay *k, uint32_t i);
 
+/* Do all owners end their parts of an iteration of the frame together? */
+static bool ends_together(const replay *k, uint32_t f) {
+  const rec_frame *frame = &k->w->frame[f];
+  return owners(k) > 1 && frame->parent != UINT32_MAX && (frame->at_once || window_of(k, f) == 1);
+}
+
 /* Part i has ended, and what it waits for may have: those that are done are. */
 static void close_parts(replay *k, uint32_t i) {
   while (i != UINT32_MAX && !k->pending[i] && k->done[i] < 0) {
@@ -111,27 +117,28 @@ static double latency_between(const void *of, int32_t from, int32_t to) {
   return at[from] == at[to] ? 0 : dfi_link_seconds(&k->device[at[from]], &k->device[at[to]], 0, &busy);
 }
 
-/* Has every owner ended its part of a serial iteration, of which i is one? Then all end when they have been told so:
-   windows.h. */
+static double no_latency(const void *of, int32_t from, int32_t to) { (void)of; (void)from; (void)to; return 0; }
+
+/* Has every owner ended its part of an iteration, of which i is one, that all end together? Then they have. In a serial
+   loop they tell each other so: windows.h. */
 static bool meets(replay *k, uint32_t i) {
   const uint32_t n = owners(k), it = i / n;
   const uint32_t f = frame_of(k, i);
   const rec_frame *frame = &k->w->frame[f];
-  if (n == 1 || frame->parent == UINT32_MAX || window_of(k, f) != 1 || k->met[it]) return true;
+  if (!ends_together(k, f) || k->met[it]) return true;
   for (uint32_t p = it * n; p < it * n + n; p++)
     if (k->done[p] < 0 && (k->pending[p] || (k->before[p] != UINT32_MAX && k->done[k->before[p]] < 0))) return false;
-  double *t = dfi_xmalloc(sizeof *t * n);
-  int32_t *at = dfi_xmalloc(sizeof *at * n), m = 0;
+  double t[DFI_DEVICES_MOST];
+  int32_t at[DFI_DEVICES_MOST], m = 0;
   for (uint32_t p = it * n; p < it * n + n; p++) {
     if (k->done[p] >= 0) continue;
     const double before = k->before[p] == UINT32_MAX ? 0 : k->done[k->before[p]];
     at[m] = k->place[k->w->device_in[(uint32_t)frame->scope * n + p % n]];
     t[m++] = k->ends[p] > before ? k->ends[p] : before;
   }
-  dfi_windows_meet(m, t, latency_between, (const void *const[]){ k, at });
+  dfi_windows_meet(m, t, frame->at_once ? no_latency : latency_between, (const void *const[]){ k, at });
   k->met[it] = 1;
   for (uint32_t p = it * n, o = 0; p < it * n + n; p++) if (k->done[p] < 0) k->ends[p] = t[o++];
-  dfi_free(t); dfi_free(at);
   for (uint32_t p = it * n; p < it * n + n; p++) if (p != i) close_parts(k, p);
   return true;
 }

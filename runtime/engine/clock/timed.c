@@ -354,6 +354,7 @@ void dfi_timed_record(dfi_exec *x, dfi_record *r) {
 
 void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   if (r->ends > f->ends) f->ends = r->ends;            /* it is not done before the one before it */
+  f->ended_by = x->timed->current;
   if (f->windows) { dfi_windows_iteration_done(x, r); return; }
   const int64_t window = f->scope->parallel_iterations;      /* fewer may be open: swap.c */
   if (window > GATES_AT_MOST) return;

@@ -1,5 +1,7 @@
 /* remat.c: what is kept of a loop's frames, and frames that run a segment a second time. See remat.h. */
 #include "engine/memory/remat.h"
+#include "engine/clock/record.h"
+#include "engine/clock/timed.h"
 #include "engine/memory/swap.h"
 #include "engine/token.h"
 #include "op/run.h"
@@ -25,9 +27,12 @@ struct dfi_remat {
   df_value **large; int32_t nlarge, large_room;          /* values of other owners in the log that are worth moving */
   int64_t   *filled; int32_t nfilled, room;  /* segments that were run a second time and not let go since */
   dfi_second *running;           /* one of its segments runs; borrowed */
+  uint32_t   over_by;            /* of a run that is recorded: the event with which the last such run ended */
   int64_t    last;               /* the segment that was run last, unless something has been let go since; -1 */
   dfi_remat *next, **link;       /* in the run's list */
 };
+
+static bool is_recorded(const dfi_exec *x) { return x->timed && x->timed->recorder; }
 
 /* ---- segments -------------------------------------------------------------------------------------------------- */
 
@@ -286,6 +291,7 @@ int32_t dfi_remat_fill(df_kernel *k) {
     if (gone && !dfi_tensor_array_put_back(a, i, k->raw[2]))
       return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element that is computed again");
     if (gone) dfi_swap_again(c, a, i);
+    if (gone && is_recorded(c->exec)) a->put_back = dfi_record_current(c->exec);
   }
   k->out[0] = dfi_value_copy(k->raw[0]);
   return DF_OK;
@@ -470,6 +476,7 @@ void dfi_remat_over(dfi_exec *x, dfi_frame *f) {
   dfi_remat *s = m->of;
   x->remat_iterations += f->next - begin_of(m->segment);
   s->running = NULL;
+  if (is_recorded(x)) s->over_by = dfi_record_current(x);
   s->last = m->is_outdated ? -1 : m->segment;
   f->origin->children[m->child] = NULL;
   f->second = NULL;
@@ -488,6 +495,10 @@ void dfi_remat_want(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
   if (s->last == segment) {
     dfi_exec_fail(x, c->record, c->node, DF_INTERNAL, "the value was freed, and recomputing it did not produce it");
     return;
+  }
+  if (is_recorded(x)) {
+    dfi_record_waits(x, c->record->frame->ended_by);
+    dfi_record_waits(x, s->over_by);
   }
   run_again(x, s, segment, c);
 }

@@ -400,6 +400,7 @@ bool dfi_run_swap_later(void *run, void *array, int64_t i) {
     dfi_remat_want(c, a, i);
     return true;
   }
+  if (x && a->put_back) dfi_record_waits(x, a->put_back);
   if (!x || !x->swapper || i < 0 || i >= dfi_tensor_array_size(a)) return false;
   const bool later = waits_for_room(c, a, i);
   note_put_off(x->swapper, c->record->frame, c->record->number, a, later);

@@ -117,6 +117,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->some_dead = f->left = false;
   f->prepares = x->timed || s->ngroups;
   f->ends = 0;
+  f->ended_by = 0;
   memset(f->exit_fired, 0, f->nexits);
   x->count.frames += origin != NULL;
   f->serial = (uint32_t)x->count.frames;
