@@ -146,7 +146,8 @@ static bool meets(replay *k, uint32_t i) {
 /* Something of part i is over. */
 static void over(replay *k, uint32_t i, uint32_t e, double at) {
   if (!k->ends_with[i] || at > k->ends[i]) { k->ends[i] = at; k->ends_with[i] = e; }
-  if (!k->pending[i] || !--k->pending[i]) close_parts(k, i);
+  df_assert(k->pending[i]);
+  if (!--k->pending[i]) close_parts(k, i);
 }
 
 static double latency_of(const replay *k, const dfi_link *l) {
@@ -256,9 +257,12 @@ static void count_pending(replay *k) {
     if (from != to) k->pending[to]++;
     seen[frame_part(k, from)] = seen[frame_part(k, to)] = 1;
   }
-  for (uint32_t f = 0; f < w->nframes; f++)
-    for (uint32_t o = 0; o < n && w->frame[f].parent != UINT32_MAX; o++)
-      if (seen[f * n + o]) k->pending[w->frame[f].parent * n + o]++;
+  for (uint32_t f = w->nframes; f-- > 0;)              /* a frame is behind the one around it */
+    for (uint32_t o = 0; o < n && w->frame[f].parent != UINT32_MAX; o++) {
+      if (!seen[f * n + o]) continue;
+      k->pending[w->frame[f].parent * n + o]++;
+      seen[w->iteration[w->frame[f].parent].frame * n + o] = 1;
+    }
   dfi_free(seen);
 }
 

@@ -113,6 +113,11 @@ void dfi_timed_queued(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node)
   dfi_agenda_put(&x->timed->queue, (dfi_due){ r->when[node], x->timed->serial++, place, DFI_NO_MESSAGE });
 }
 
+/* Times of what is in it have changed. */
+static void agenda_order(dfi_agenda *a) {
+  for (uint32_t i = a->n / 2; i-- > 0;) sink(a, i, a->due[i]);
+}
+
 /* When the next thing happens that is not of this moment; INFINITY: nothing does. */
 static double next_change(const dfi_timed *t) {
   double next = dfi_flows_next(t->flows);
@@ -195,7 +200,7 @@ static void look_again(dfi_timed *t, double now) {
   dfi_agenda *a = &t->queue;
   for (uint32_t i = 0; i < a->n; i++)
     if (a->due[i].message == DFI_AWAITS_CROSSING) { a->due[i].message = DFI_NO_MESSAGE; a->due[i].at = now; }
-  for (uint32_t i = a->n; i-- > 0;) sink(a, i, a->due[i]);
+  agenda_order(a);
 }
 
 void dfi_timed_window_moved(dfi_exec *x) {
@@ -210,7 +215,7 @@ void dfi_timed_window_moved(dfi_exec *x) {
     a->due[i].at = when > opens ? when : opens;
     x->timed->held--;
   }
-  for (uint32_t i = a->n; i-- > 0;) sink(a, i, a->due[i]);
+  agenda_order(a);
 }
 
 /* The next message leaves. */
@@ -257,7 +262,11 @@ static bool first_waits(dfi_exec *x) {
     agenda_change(a, 0, d);
     return true;
   }
-  if (isinf(d.at)) { a->due[0].at = x->timed->last; return false; }    /* all else waits for what is outside */
+  if (isinf(d.at)) {                                   /* all else waits for what is outside the run: it is let go */
+    d.at = a->due[0].at = x->timed->last;
+    d.message = a->due[0].message = DFI_NO_MESSAGE;
+    x->timed->held--;
+  }
   if (awaits_crossing(x, p)) d.message = DFI_AWAITS_CROSSING;
   else if (p->kind == DFI_K_TRANSFER && !x->team) {
     const bool sends = !(t.mark & DFI_DEAD) && p->nin;

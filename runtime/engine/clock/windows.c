@@ -78,7 +78,7 @@ static bool serial(const dfi_frame *f) { return f->scope->parallel_iterations ==
 
 void dfi_windows_meet(int32_t m, double *t, double (*latency)(const void *of, int32_t from, int32_t to),
                       const void *of) {
-  double *told = dfi_xmalloc(sizeof *told * ((size_t)m + 1));
+  double told[DFI_DEVICES_MOST];
   for (int32_t far = 1; far < m; far *= 2) {
     for (int32_t i = 0; i < m; i++) {
       const int32_t from = (i - far + m) % m;
@@ -87,7 +87,6 @@ void dfi_windows_meet(int32_t m, double *t, double (*latency)(const void *of, in
     }
     memcpy(t, told, sizeof *t * (size_t)m);
   }
-  dfi_free(told);
 }
 
 typedef struct meeting { const dfi_exec *exec; int32_t n, device[DFI_DEVICES_MOST]; } meeting;
