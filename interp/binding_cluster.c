@@ -48,6 +48,11 @@ static int core_cluster_rank(lua_State *L) {
   return 1;
 }
 
+static int core_cluster_most(lua_State *L) {
+  lua_pushinteger(L, df_cluster_most());
+  return 1;
+}
+
 static int core_cluster_timeout(lua_State *L) {
   df_cluster_timeout(luaL_checknumber(L, 1));
   return 0;
@@ -87,5 +92,6 @@ const luaL_Reg dfb_cluster_functions[] = {
   { "cluster_rank", core_cluster_rank },     { "cluster_timeout", core_cluster_timeout },
   { "cluster_spmd", core_cluster_spmd },     { "cluster_is_spmd", core_cluster_is_spmd },
   { "cluster_jobs", core_cluster_jobs },     { "cluster_hosts", core_cluster_hosts },
-  { "cluster_ranks", core_cluster_ranks },   { NULL, NULL }
+  { "cluster_ranks", core_cluster_ranks },   { "cluster_most", core_cluster_most },
+  { NULL, NULL }
 };

@@ -604,6 +604,7 @@ int32_t df_cluster_hosts(const char *hosts, const char *program, df_error *err);
 int32_t df_cluster_host(void);
 int32_t df_cluster_size(void);                       /* ranks; 1: no cluster */
 int32_t df_cluster_rank(void);                       /* of this process */
+int32_t df_cluster_most(void);                       /* ranks, at most */
 /* Which ranks the tasks of jobs are, as `ps=3;worker=0,1,2`; without it task k of any job is rank k. */
 int32_t df_cluster_jobs(const char *text, df_error *err);
 /* A rank that gives no sign for so many seconds is hung; 2 at first. */

@@ -702,6 +702,7 @@ int32_t df_cluster_stop(int32_t status) {
 
 /* ---- looks ------------------------------------------------------------------------------------------- */
 
+int32_t df_cluster_most(void) { return DFI_RANKS_MOST; }
 int32_t df_cluster_size(void) { return df_cluster_rank() ? dfi_worker_ranks() : D->n ? D->n : 1; }
 int32_t df_cluster_jobs(const char *text, df_error *err) {
   if (!dfi_jobs_set(text))

@@ -31,6 +31,7 @@ return function(core, C, own)
   function core.cluster_is_spmd() return C.df_cluster_is_spmd() end
   function core.cluster_size() return C.df_cluster_size() end
   function core.cluster_rank() return C.df_cluster_rank() end
+  function core.cluster_most() return C.df_cluster_most() end
   function core.cluster_timeout(seconds) C.df_cluster_timeout(seconds) end
   function core.cluster_ranks()
     local room, list = C.df_cluster_size(), {}

@@ -1,4 +1,5 @@
 --- df.train.replicate: one loss on each of several devices, and one step that takes the mean of their gradients.
+local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
@@ -12,13 +13,12 @@ local race = require 'dflow.train.race'
 
 local M = {}
 local f = ops.functions
-local MOST_RANKS = 64                  -- that a cluster has
 
 --- The names of the devices: of ranks 0 … n - 1, or as they are given.
 local function devices_of(v)
   if type(v) == 'number' and v % 1 == 0 and v >= 1 then
-    local list = {}
-    if v > MOST_RANKS then errors.bad('replicate: a cluster has 1 to %d ranks, not %.0f', MOST_RANKS, v) end
+    local list, most = {}, core.cluster_most()
+    if v > most then errors.bad('replicate: a cluster has 1 to %d ranks, not %.0f', most, v) end
     for rank = 0, v - 1 do list[rank + 1] = ('/rank:%d/%s'):format(rank, places.names()[1]) end
     return list
   end
