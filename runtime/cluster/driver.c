@@ -705,14 +705,9 @@ int32_t df_cluster_stop(int32_t status) {
 int32_t df_cluster_most(void) { return DFI_RANKS_MOST; }
 int32_t df_cluster_size(void) { return df_cluster_rank() ? dfi_worker_ranks() : D->n ? D->n : 1; }
 int32_t df_cluster_jobs(const char *text, df_error *err) {
-  if (!dfi_jobs_set(text))
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "`%s` does not say which ranks the tasks of jobs are, as in `ps=3;worker=0,1,2`", text);
-  pthread_mutex_lock(&D->lock);
-  dfi_free(D->jobs);
-  D->jobs = dfi_xstrdup(text);
-  pthread_mutex_unlock(&D->lock);
-  return DF_OK;
+  if (dfi_jobs_set(text)) return DF_OK;
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                  "`%s` does not say which ranks the tasks of jobs are, as in `ps=3;worker=0,1,2`", text);
 }
 
 void df_cluster_timeout(double seconds) { if (seconds > 0) atomic_store(&D->timeout, seconds); }

@@ -63,7 +63,6 @@ typedef struct dfi_driver {
   int32_t failed;                  /* exit status of the first of those that ended with another one than 0 */
   char program[4096];
   char *hosts;                     /* owned; of ranks 1, 2, …, by commas; NULL: all are on this host */
-  char *jobs;                      /* owned; as df_cluster_jobs was given them; NULL: none */
 } dfi_driver;
 extern dfi_driver dfi_the_driver;
 

@@ -139,21 +139,20 @@ static int32_t tell_session(mirrored_session *m, uint64_t ranks, df_error *err) 
 
 static void put_plan(dfi_packet *p, const mirrored_session *m, const dfi_plan *plan, uint64_t digest) {
   const int32_t room = dfi_session_device_list(m->session, 0, NULL) + 1;
-  char *devices = dfi_xmalloc((size_t)room);
+  char *devices = dfi_xmalloc((size_t)room), *jobs = dfi_jobs_text();
   dfi_session_device_list(m->session, room, devices);
   devices[room - 1] = 0;
   dfi_put_i64(p, m->id);
   dfi_put_i64(p, (int64_t)plan->wire_id);
   dfi_put_i64(p, (int64_t)digest);
   dfi_put_text(p, devices);
-  pthread_mutex_lock(&dfi_the_driver.lock);
-  dfi_put_text(p, dfi_the_driver.jobs);
-  pthread_mutex_unlock(&dfi_the_driver.lock);
+  dfi_put_text(p, jobs);
   dfi_put_i64(p, plan->stepped);
   dfi_put_i64(p, plan->nfetch);
   dfi_put_i64(p, plan->nfeed);
   dfi_put(p, plan->signature, sizeof *plan->signature * 2 * (size_t)(plan->nfetch + plan->nfeed));
   dfi_free(devices);
+  dfi_free(jobs);
 }
 
 static int32_t tell_plan(mirrored_session *m, const dfi_plan *plan, uint64_t ranks, df_error *err) {

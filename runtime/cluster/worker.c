@@ -213,7 +213,7 @@ static int32_t read_plan(dfi_cursor *c, df_error *err) {
   const uint64_t digest = (uint64_t)dfi_get_i64(c);
   const int64_t length = dfi_get_i64(c);
   const char *list = length >= 0 ? dfi_get(c, (size_t)length) : NULL;
-  char jobs[2048];
+  char jobs[4096];
   dfi_get_text(c, jobs, sizeof jobs);
   const bool stepped = dfi_get_i64(c) != 0;
   const int64_t nfetch = dfi_get_i64(c), nfeed = dfi_get_i64(c), most = INT32_MAX / 4;

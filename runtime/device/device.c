@@ -140,44 +140,76 @@ bool dfi_device_parse(const char *spec, dfi_device_name *out) {
 /* ---- jobs ------------------------------------------------------------------------------------------------------- */
 
 enum { JOBS = 16, TASKS = 64 };
-static struct { char name[32]; int32_t ntasks; uint8_t rank[TASKS]; } jobs[JOBS];
-static int32_t njobs;                                  /* guarded, as jobs are, by jobs_lock */
+typedef struct job { char name[32]; int32_t ntasks; uint8_t rank[TASKS]; } job;
+static job jobs[JOBS];                                 /* guarded, as what follows, by jobs_lock */
+static int32_t njobs;
+static char *jobs_text;                                /* owned; as they were set; NULL: they were not */
+static _Atomic uint32_t jobs_version;
 static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-bool dfi_jobs_set(const char *text) {
-  bool good = true;
+uint32_t dfi_jobs_version(void) { return atomic_load_explicit(&jobs_version, memory_order_relaxed); }
+
+char *dfi_jobs_text(void) {
   pthread_mutex_lock(&jobs_lock);
-  njobs = 0;
-  for (const char *s = text; *s && good;) {
-    const size_t n = strcspn(s, "=");
-    good = n && n < sizeof jobs->name && s[n] == '=' && njobs < JOBS;
-    if (!good) break;
-    snprintf(jobs[njobs].name, sizeof jobs->name, "%.*s", (int)n, s);
-    jobs[njobs].ntasks = 0;
-    for (s += n + 1; *s && *s != ';' && good; s += *s == ',') {
-      char *end;
-      const long rank = strtol(s, &end, 10);
-      good = end != s && rank >= 0 && rank < TASKS && jobs[njobs].ntasks < TASKS &&
-             (!*end || *end == ',' || *end == ';');
-      if (good) jobs[njobs].rank[jobs[njobs].ntasks++] = (uint8_t)rank;
-      s = end;
-    }
-    njobs++;
-    s += *s == ';';
-  }
-  if (!good) njobs = 0;
+  char *text = dfi_xstrdup(jobs_text ? jobs_text : "");
   pthread_mutex_unlock(&jobs_lock);
-  return good;
+  return text;
 }
 
-/* The rank that a name is about: what it says, or that of its job's task. -1: there is none such. */
+/* `3,5` up to the end of the text or a semicolon, which is returned; NULL: these are no ranks. */
+static const char *parse_tasks(const char *s, job *j) {
+  for (bool more = *s && *s != ';'; more;) {
+    char *end;
+    const long rank = strtol(s, &end, 10);
+    if (end == s || rank < 0 || rank >= TASKS || j->ntasks == TASKS || !strchr(",;", *end)) return NULL;
+    j->rank[j->ntasks++] = (uint8_t)rank;
+    more = *end == ',';
+    s = end + more;
+  }
+  return s;
+}
+
+/* How many jobs the text names; -1: it is not understood. */
+static int32_t parse_jobs(const char *s, job *to) {
+  int32_t n = 0;
+  while (s && *s && n < JOBS) {
+    const size_t length = strcspn(s, "=");
+    if (!length || length >= sizeof to->name || !s[length]) return -1;
+    to[n].ntasks = 0;
+    snprintf(to[n].name, sizeof to->name, "%.*s", (int)length, s);
+    s = parse_tasks(s + length + 1, &to[n++]);
+    s += s && *s == ';';
+  }
+  return s && !*s ? n : -1;
+}
+
+bool dfi_jobs_set(const char *text) {
+  job parsed[JOBS];
+  const int32_t n = parse_jobs(text, parsed);
+  if (n < 0) return false;
+  pthread_mutex_lock(&jobs_lock);
+  if (strcmp(jobs_text ? jobs_text : "", text)) {
+    dfi_free(jobs_text);
+    jobs_text = dfi_xstrdup(text);
+    memcpy(jobs, parsed, sizeof *jobs * (size_t)n);
+    njobs = n;
+    atomic_fetch_add(&jobs_version, 1);
+  }
+  pthread_mutex_unlock(&jobs_lock);
+  return true;
+}
+
+enum { NO_TASK = -1, NO_JOB = -2 };
+
+/* The rank that a name is about: what it says, or that of its job's task; NO_TASK or NO_JOB: there is none such. The
+ * job that TensorFlow gives a graph of one process, localhost, is always there. */
 static int32_t rank_of(const dfi_device_name *name) {
   if (name->rank >= 0) return name->rank;
   const int32_t task = name->task < 0 ? 0 : name->task;
-  int32_t rank = task;
   pthread_mutex_lock(&jobs_lock);
+  int32_t rank = njobs && name->job[0] && strcasecmp(name->job, "localhost") ? NO_JOB : task;
   for (int32_t i = 0; i < njobs && name->job[0]; i++)
-    if (!strcasecmp(jobs[i].name, name->job)) rank = task < jobs[i].ntasks ? jobs[i].rank[task] : -1;
+    if (!strcasecmp(jobs[i].name, name->job)) rank = task < jobs[i].ntasks ? jobs[i].rank[task] : NO_TASK;
   pthread_mutex_unlock(&jobs_lock);
   return rank;
 }
@@ -222,7 +254,9 @@ void dfi_devices_add_gpus(dfi_devices *d) {
 
 /* There is no such rank. */
 static int32_t no_rank(const dfi_devices *d, const char *spec, int32_t rank, const char *where, df_error *err) {
-  if (rank < 0) dfi_fail(err, DF_INVALID_ARGUMENT, where, "'%s': its job has no such task (df.cluster.jobs)", spec);
+  if (rank < 0)
+    dfi_fail(err, DF_INVALID_ARGUMENT, where, "'%s': %s (df.cluster.jobs)", spec,
+             rank == NO_JOB ? "there is no such job" : "its job has no such task");
   else if (d->nranks == 1)
     dfi_fail(err, DF_INVALID_ARGUMENT, where,
              "'%s' is on rank %d, but this process is alone: start others with df.cluster.start(%d), or dflow -n %d",

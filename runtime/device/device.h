@@ -98,6 +98,10 @@ bool dfi_device_parse(const char *spec, dfi_device_name *out);
 /* Which ranks are the tasks of a job: `ps=3;worker=0,1,2`; without it, task k of any job is rank k. False: it is not
  * understood. Of the process; any thread. */
 bool dfi_jobs_set(const char *text);
+/* Another number after each change: plans made before it may have nodes on other ranks. */
+uint32_t dfi_jobs_version(void);
+/* As it was set; owned. */
+char *dfi_jobs_text(void);
 /* The devices are those of n ranks, of which this process is one: each has at least its cpu:0. They come behind those
  * that are there. */
 void dfi_devices_of_ranks(dfi_devices *d, int32_t rank, int32_t n);

@@ -293,6 +293,7 @@ typedef struct dfi_plan {
   /* where it runs */
   dfi_devices *devices;      /* the session's; NULL: the host alone */
   bool         cut;          /* it is on more devices than the host */
+  uint32_t     jobs;         /* dfi_jobs_version when its places were chosen */
   int32_t      chosen;       /* 1 + how many runs had been measured when its places were chosen; 0: none was */
   dfi_parts   *parts;        /* of several owners; NULL: one owner turns it all */
   const char  *one_owner;    /* why, where the session has several; NULL: several do, or it has one */

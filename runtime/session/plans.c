@@ -104,11 +104,12 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   join_ranks(s);
   pthread_mutex_lock(&s->graph->lock);              /* another thread may be building meanwhile */
   dfi_graph_keep_all(s->graph);
-  const uint32_t how = dfi_session_plan_flags(s, stepped);
+  const uint32_t how = dfi_session_plan_flags(s, stepped), jobs = dfi_jobs_version();
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   if (p) {
     p->stepped = stepped;
+    p->jobs = jobs;
     dfi_far_attach(p);
     dfi_remat_attach(p);
     dfi_plan_lay_owners(p);
@@ -149,7 +150,7 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
   pthread_mutex_lock(&s->lock);
   for (p = s->plan[hash % DFI_PLAN_BUCKETS]; p; p = p->next)
     if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed && p->stepped == stepped &&
-        (!p->chosen || p->chosen == s->devices.costs.runs + 1) &&
+        p->jobs == dfi_jobs_version() && (!p->chosen || p->chosen == s->devices.costs.runs + 1) &&
         !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
   if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, stepped, &grown, err))) gone = past_limit(s);

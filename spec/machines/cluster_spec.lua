@@ -102,6 +102,40 @@ describe('a cluster', function()
     assert.same(df.run({ y, g }, { [x] = 0.3 }), found)
   end)
 
+  it('runs what is placed on a job where df.cluster.jobs says, as it says when the run begins', function()
+    local x = df.placeholder('float32', {}, 'x')
+    local y = df.device('/job:ps/task:0/cpu:0', function() return x + 1 end)
+    local function place()
+      local run = df.start(y, { [x] = 1 })
+      assert.equal(2, run:wait())
+      for k = 0, 2 do if run:stats().transfers[('cpu:0 -> /rank:%d/cpu:0'):format(k)] then return k end end
+      return 0
+    end
+    assert.equal(0, place())
+    for _, rank in ipairs{ 2, 1, 0, 1 } do
+      df.cluster.jobs{ ps = { rank }, Worker = { 0 } }
+      assert.equal(rank, place())
+      assert.equal('/job:ps/task:0/cpu:0', y.device)
+      local s = df.Session{ devices = { 'cpu:0', '/job:PS/task:0/sim:0' } }
+      assert.is_truthy(s:devices()[4].name:find(rank == 0 and '^sim:0' or ('^/rank:%d/sim:0'):format(rank)))
+      s:close()
+    end
+    for spec, why in pairs{ ['/job:ps/task:1/cpu:0'] = 'no such task', ['/job:other/task:0/cpu:0'] = 'no such job' } do
+      local err = error_of(function() df.run(df.device(spec, function() return x * 2 end), { [x] = 1 }) end)
+      assert.equal('invalid_argument', err.code)
+      assert.is_truthy(err.message:find(why, 1, true), err.message)
+    end
+    assert.equal(2, df.run(df.device('/job:localhost/replica:0/task:0/device:CPU:0', function() return x * 2 end), { [x] = 1 }))
+    df.cluster.jobs{ worker = { 1 } }
+    assert.equal('invalid_argument', error_of(place).code)
+    for _, bad in ipairs{ { ps = { 64 } }, { ps = { -1 } }, { ps = 1 } } do
+      assert.equal('invalid_argument', error_of(function() df.cluster.jobs(bad) end).code)
+      assert.equal('invalid_argument', error_of(place).code)
+    end
+    df.cluster.jobs(nil)
+    assert.equal(0, place())
+  end)
+
   it('keeps variables where they were built', function()
     local v = df.device('/rank:1/cpu:0', function() return df.Variable(df.constant{ 1.5, 2 }, { name = 'v' }) end)
     local w = df.Variable(2.0, { name = 'w' })

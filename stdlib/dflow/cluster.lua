@@ -1,6 +1,7 @@
 --- df.cluster: several processes that turn one graph. This one is rank 0, the driver; workers hold sessions like its
 -- own.
 local core = require 'dflow.backend'
+local devices = require 'dflow.front.devices'
 local errors = require 'dflow.front.errors'
 
 local M = {}
@@ -80,6 +81,8 @@ function M.jobs(jobs)
   table.sort(names)
   for _, name in ipairs(names) do parts[#parts + 1] = name .. '=' .. table.concat(jobs[name], ',') end
   core.cluster_jobs(table.concat(parts, ';'))
+  devices.jobs = {}
+  for _, name in ipairs(names) do devices.jobs[name:lower()] = true end
 end
 
 --- df.cluster.timeout(seconds): a rank that gives no sign for so long is hung.

@@ -5,13 +5,16 @@ local errors = require 'dflow.front.errors'
 local M = {}
 
 -- ---- names ----------------------------------------------------------------------------------------------------------
+M.jobs = {}                             -- those that df.cluster.jobs names, in lower case: true
+
 --- 'sim:1' of 'sim:1', 'SIM:1', '/device:SIM:1' or '/job:worker/task:0/device:SIM:1', '/rank:2/sim:1' where another
---- rank is named, '/job:worker/task:2/sim:1' where another task is; nil where no device is.
+--- rank is named, '/job:worker/task:2/sim:1' where another task is, or one of M.jobs; nil where no device is.
 function M.canonical(spec)
   local lower = spec:lower()
   local rank, job, task = lower:match '/rank:(%d+)', lower:match '/job:([^/]+)', lower:match '/task:(%d+)'
   local place = rank and tonumber(rank) > 0 and '/rank:' .. rank
-    or not rank and task and tonumber(task) > 0 and ('%s/task:%s'):format(job and '/job:' .. job or '', task) or nil
+    or not rank and (tonumber(task or 0) > 0 or M.jobs[job]) and ('%s/task:%s'):format(job and '/job:' .. job or '',
+                                                                                      task or 0) or nil
   local last = lower:match '[^/]*$'
   if last:match '^job:' or last:match '^replica:' or last:match '^task:' or last:match '^rank:' then
     last = place and 'cpu:0' or ''
