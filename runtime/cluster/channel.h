@@ -9,7 +9,7 @@
 typedef enum dfi_word {
   DFI_W_HELLO = 1, DFI_W_WELCOME, DFI_W_HEART, DFI_W_REPLY, DFI_W_GRAPH, DFI_W_SESSION, DFI_W_PLAN, DFI_W_GET,
   DFI_W_SET, DFI_W_RESET, DFI_W_CLOSE, DFI_W_PEER, DFI_W_BACK, DFI_W_STOP, DFI_W_SPMD, DFI_W_ARRIVE,
-  DFI_W_ENDED, DFI_W_ASK, DFI_W_ANSWER, DFI_W_OFFER, DFI_WORDS
+  DFI_W_ENDED, DFI_W_ASK, DFI_W_ANSWER, DFI_W_OFFER, DFI_W_GPUS, DFI_WORDS
 } dfi_word;
 
 typedef struct dfi_header { uint32_t word, request; uint64_t bytes; } dfi_header;   /* request 0: wants no reply */

@@ -217,6 +217,18 @@ static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t rank
   return code;
 }
 
+/* How many GPUs a rank has, of which it has opened one; -1: it could not. */
+static int32_t gpus(int32_t rank, int32_t number, df_error *err) {
+  const int64_t ask = number;
+  int64_t count = 0;
+  uint8_t *answer = NULL;
+  size_t n = 0;
+  if (dfi_driver_call(rank, DFI_W_GPUS, &ask, sizeof ask, NULL, 0, &answer, &n, err)) return -1;
+  if (n == sizeof count) memcpy(&count, answer, n);
+  dfi_free(answer);
+  return (int32_t)count;
+}
+
 /* ---- variables that live on workers ------------------------------------------------------------------ */
 
 /* The number of the session on that rank, which has it, and so its graph; 0: err says why not. */
@@ -292,7 +304,8 @@ const dfi_cluster *dfi_mirror_table(dfi_rank *rank) {
   static dfi_cluster table;
   mirror.rank = rank;
   table = (dfi_cluster){ .rank = rank, .planned = planned, .begin = begin, .get_variable = get_variable,
-                         .set_variable = set_variable, .reset = reset, .closed = closed };
+                         .set_variable = set_variable, .reset = reset, .closed = closed,
+                         .gpus = gpus };
   return &table;
 }
 

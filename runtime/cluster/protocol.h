@@ -10,6 +10,7 @@
  *            feeds, their pairs
  *   GET      session, node; replied to with a value
  *   SET      session, node, 1, a value; or 0: nothing any more
+ *   GPUS     the number of one that is opened; -1: none; replied to with how many there are
  *   RESET    session
  *   CLOSE    session
  *   PEER     rank, pid, host, what became of it

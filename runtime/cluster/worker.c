@@ -278,6 +278,16 @@ static int32_t set_variable(dfi_cursor *c, df_error *err) {
   return code;
 }
 
+/* Opens the GPU that rank 0's graph names, and says how many there are. */
+static int32_t open_gpu(dfi_cursor *c, void **bytes, int64_t *n, df_error *err) {
+  const int64_t number = dfi_get_i64(c);
+  if (number >= 0 && !dfi_gpu_open((int32_t)number, err)) return err->code;
+  const int64_t count = dfi_gpu_count();
+  *bytes = memcpy(dfi_xmalloc(sizeof count), &count, sizeof count);
+  *n = sizeof count;
+  return DF_OK;
+}
+
 static void close_session(int64_t id) {
   for (held_session **at = &worker.sessions; *at; at = &(*at)->next) {
     held_session *s = *at;
@@ -336,6 +346,7 @@ static void obey(dfi_word word, dfi_cursor *c) {
   case DFI_W_PLAN: code = read_plan(c, &err); break;
   case DFI_W_GET: code = get_variable(c, &bytes, &n, &err); break;
   case DFI_W_SET: code = set_variable(c, &err); break;
+  case DFI_W_GPUS: code = open_gpu(c, &bytes, &n, &err); break;
   case DFI_W_RESET: {
     const held_session *s = session_by(dfi_get_i64(c), &err);
     if (s) df_session_reset(s->session);

@@ -245,11 +245,38 @@ static int32_t add(dfi_devices *d, int32_t rank, int32_t kind, int32_t number, d
 }
 
 void dfi_devices_add_gpus(dfi_devices *d) {
-  const int32_t n = d->listed ? 0 : dfi_gpu_count();
+  for (int32_t rank = 0; rank < d->nranks && !d->listed; rank++) {
+    const int32_t n = rank == d->rank ? dfi_gpu_count() : d->far_gpus ? d->far_gpus(rank, -1, NULL) : 0;
+    pthread_mutex_lock(&d->lock);
+    for (int32_t i = 0; i < n && d->n < DFI_DEVICES_MOST; i++)
+      if (dfi_device_find(d, rank, DFI_DEVICE_GPU, i) < 0) add(d, rank, DFI_DEVICE_GPU, i, NULL);
+    pthread_mutex_unlock(&d->lock);
+  }
+}
+
+/* A GPU of another rank is asked for there; the lock is not held meanwhile. */
+static bool may_add(const dfi_devices *d, int32_t rank, int32_t kind, int32_t number, df_error *err) {
+  return kind != DFI_DEVICE_GPU || rank == d->rank || !d->far_gpus || d->far_gpus(rank, number, err) >= 0;
+}
+
+/* The place of a device, which is made where the list is open; -1: it is not there, and why may say more. */
+static int32_t find_or_add(dfi_devices *d, int32_t rank, int32_t kind, int32_t number, df_error *why) {
+  const int32_t one = number < 0 ? 0 : number;
   pthread_mutex_lock(&d->lock);
-  for (int32_t i = 0; i < n && d->n < DFI_DEVICES_MOST; i++)
-    if (dfi_device_find(d, d->rank, DFI_DEVICE_GPU, i) < 0) add(d, d->rank, DFI_DEVICE_GPU, i, NULL);
+  int32_t at = dfi_device_find(d, rank, kind, number);
   pthread_mutex_unlock(&d->lock);
+  if (at >= 0 || d->listed) return at;
+  if (kind == DFI_DEVICE_CPU) {
+    dfi_fail(why, DF_INVALID_ARGUMENT, NULL, "a session has more than one CPU where it lists them, as in "
+             "df.Session{devices = {'cpu:0', 'cpu:%d'}}", number);
+    return -1;
+  }
+  if (!may_add(d, rank, kind, one, why)) return -1;
+  pthread_mutex_lock(&d->lock);
+  at = dfi_device_find(d, rank, kind, number);
+  if (at < 0 && d->n < DFI_DEVICES_MOST) at = add(d, rank, kind, one, why);
+  pthread_mutex_unlock(&d->lock);
+  return at;
 }
 
 /* There is no such rank. */
@@ -274,17 +301,11 @@ int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_er
   if (rank < 0 || rank >= d->nranks) return no_rank(d, spec, rank, where, err);
   if (name.kind < 0 && !rank && name.rank < 0) return -2;              /* it names a job or nothing */
   if (name.kind < 0) { name.kind = DFI_DEVICE_CPU; name.number = 0; }
-  const int32_t number = name.number < 0 && rank ? 0 : name.number;
-  pthread_mutex_lock(&d->lock);
-  int32_t at = dfi_device_find(d, rank, name.kind, number);
-  const bool may = at < 0 && !d->listed && name.kind != DFI_DEVICE_CPU && d->n < DFI_DEVICES_MOST;
   df_error why = { 0 };
-  if (may) at = add(d, rank, name.kind, number < 0 ? 0 : number, &why);
-  else if (at < 0 && name.kind == DFI_DEVICE_CPU && !d->listed)
-    dfi_fail(&why, DF_INVALID_ARGUMENT, NULL, "a session has more than one CPU where it lists them, as in "
-             "df.Session{devices = {'cpu:0', 'cpu:%d'}}", number);
-  pthread_mutex_unlock(&d->lock);
-  return at >= 0 ? at : unknown(d, spec, why.message, where, err);
+  const int32_t at = find_or_add(d, rank, name.kind, name.number < 0 && rank ? 0 : name.number, &why);
+  if (why.code == DF_UNAVAILABLE && err) *err = why;
+  else if (at < 0) unknown(d, spec, why.message, where, err);
+  return at;
 }
 
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
@@ -303,7 +324,8 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   if (!status) {
     at = dfi_device_find(d, rank, is.kind, number);
     df_error why = { 0 };
-    if (at < 0 && (at = add(d, rank, is.kind, number, &why)) < 0) {
+    if (at < 0 && may_add(d, rank, is.kind, number, &why)) at = add(d, rank, is.kind, number, &why);
+    if (at < 0) {
       unknown(d, name, why.message, NULL, err);
       status = DF_INVALID_ARGUMENT;
     }

@@ -80,6 +80,9 @@ typedef struct dfi_devices {
   int64_t     host_memory;         /* bytes, a limit for the runs on it; 0: it has none of its own */
   int32_t     owners;              /* of each rank */
   int32_t     rank, nranks;        /* this process's, and how many there are; 0 and 1: it is alone */
+  /* Opens GPU `number` (-1: none) of another rank, and says how many it has; -1: it cannot, and err says why. NULL: a
+     GPU that is named on another rank is there. */
+  int32_t   (*far_gpus)(int32_t rank, int32_t number, df_error *err);
   bool        simulated;           /* this process turns what is on other ranks' devices, too: by the virtual clock */
   bool        spread;              /* DFLOW_STRESS=ranks: simulated devices are spread over the ranks, by their names */
   dfi_costs   costs;               /* guarded by the session's lock */
@@ -131,7 +134,7 @@ const char *dfi_gpu_fuses(const char *op, int32_t nin, const uint8_t *in, int32_
 /* The same of an op on numbers that the host computes, where the GPU's numbers are the host's; *care: what is looked at
    first. */
 const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_persistent_care *care);
-/* Adds every GPU to a list that is open. */
+/* Adds every GPU to a list that is open, those of all ranks. */
 void dfi_devices_add_gpus(dfi_devices *d);
 /* 'sim:1' as a static text of the kind. */
 const char *dfi_device_kind_name(int32_t kind);

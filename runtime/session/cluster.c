@@ -15,6 +15,12 @@ static _Atomic(const dfi_spmd *) spmd;
 void dfi_spmd_set(const dfi_spmd *m) { atomic_store(&spmd, m); }
 const dfi_spmd *dfi_spmd_now(void) { return atomic_load_explicit(&spmd, memory_order_acquire); }
 
+void dfi_session_join(df_session *s, const dfi_cluster *c) {
+  s->cluster = c;
+  s->devices.far_gpus = c->gpus;
+  dfi_devices_of_ranks(&s->devices, dfi_rank_me(c->rank), dfi_rank_count(c->rank));
+}
+
 /* ---- devices as text: lines, the first of which is about all ---------------------------------------------------- */
 
 static void say_device(dfi_clipped *t, const dfi_device *v) {

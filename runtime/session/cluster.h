@@ -29,6 +29,8 @@ typedef struct dfi_cluster {
   void (*reset)(void *user, df_session *s);
   void (*closed)(void *user, df_session *s);
   void *user;
+  /* dfi_devices.far_gpus. NULL: this process asks none. */
+  int32_t (*gpus)(int32_t rank, int32_t number, df_error *err);
 } dfi_cluster;
 
 /* A run that every rank's program makes (SPMD), as this rank's program asks for it. */
@@ -60,6 +62,9 @@ const dfi_spmd *dfi_spmd_now(void);
  * with a rank. */
 void dfi_cluster_set(const dfi_cluster *c);
 const dfi_cluster *dfi_cluster_now(void);
+
+/* The session has the devices of the cluster's ranks from now on, behind its own. */
+void dfi_session_join(df_session *s, const dfi_cluster *c);
 
 /* The plan of a signature (pairs of node and output, as in df_session_run), held until it is let go. stepped:
  * DFI_PLAN_STEPPED. */

@@ -88,9 +88,7 @@ void dfi_session_let_go(dfi_plan *p) { atomic_fetch_sub_explicit(&p->users, 1, m
    session's lock. */
 static void join_ranks(df_session *s) {
   const dfi_cluster *c = dfi_cluster_now();
-  if (!c || s->cluster) return;
-  s->cluster = c;
-  dfi_devices_of_ranks(&s->devices, dfi_rank_me(c->rank), dfi_rank_count(c->rank));
+  if (c && !s->cluster) dfi_session_join(s, c);
 }
 
 uint32_t dfi_session_plan_flags(const df_session *s, bool stepped) {

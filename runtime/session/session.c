@@ -20,8 +20,7 @@ df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster
   dfi_devices_init(&s->devices);
   static _Atomic uint64_t serials;
   s->serial = atomic_fetch_add(&serials, 1) + 1;
-  s->cluster = cluster;
-  if (cluster) dfi_devices_of_ranks(&s->devices, dfi_rank_me(cluster->rank), dfi_rank_count(cluster->rank));
+  if (cluster) dfi_session_join(s, cluster);
   s->devices.spread = cluster && cluster != dfi_cluster_now();
   if (dfi_session_options(s, options, err)) {
     dfi_devices_free(&s->devices);

@@ -1,5 +1,6 @@
 --- Several processes that turn one graph: starting them, runs over them, and what becomes of both when one dies.
 local df = require 'dflow'
+local unpack = table.unpack or unpack
 
 --- What fn() raises; nil where it does not.
 local error_of = require('spec.support').raised
@@ -134,6 +135,36 @@ describe('a cluster', function()
     end
     df.cluster.jobs(nil)
     assert.equal(0, place())
+  end)
+
+  it('asks a rank for the GPU that a graph names there, and only runs with it need it', function()
+    local shell = require 'spec.shell'
+    local text = [[
+      local x, found = df.placeholder('float32', {}, 'x'), {}
+      local y = df.device('/rank:1/gpu:0', function() return x + 1 end)
+      local function tell(fn, ...) local ok, got = pcall(fn, ...) print(ok and got or got.code .. ': ' .. got.message) end
+      tell(df.run, y, { [x] = 1 })
+      tell(df.run, df.device('/rank:1/cpu:0', function() return x * 3 end), { [x] = 1 })
+      local s = df.Session{ soft_placement = true }
+      tell(s.run, s, y, { [x] = 1 })
+      for _, d in ipairs(df.devices()) do print(d.name) end
+      tell(df.Session, { devices = { 'cpu:0', '/rank:1/gpu:0' } })
+    ]]
+    local function lines(driver)
+      local r = shell.run(('DFLOW_CUDA_DRIVER=%s %s -n 2 -'):format(driver, shell.dflow), text)
+      assert.equal(0, r.status, r.err)
+      local list = {}
+      for line in r.out:gmatch '[^\n]+' do list[#list + 1] = line end
+      return list
+    end
+    local none = lines '/no/such/driver'
+    for _, i in ipairs{ 1, #none } do
+      assert.is_truthy(none[i]:find("invalid_argument: .*there is no device '/rank:1/gpu:0'.*/no/such/driver"), none[i])
+    end
+    assert.same({ '3.0', '2.0', 'cpu:0', '/rank:1/cpu:0' }, { unpack(none, 2, 5) })
+    local some = lines 'strict'
+    if not some[1]:find '^2' then return end                                 -- the driver for tests is not built
+    assert.same({ '2.0', '3.0', '2.0', 'cpu:0', '/rank:1/cpu:0', '/rank:1/gpu:0', 'gpu:0' }, { unpack(some, 1, 7) })
   end)
 
   it('keeps variables where they were built', function()
