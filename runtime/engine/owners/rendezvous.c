@@ -105,17 +105,37 @@ static void recv_text(df_kernel *k, void *user, char *text, size_t bytes) {
   if (f->since > 0 && n < bytes) snprintf(text + n, bytes - n, ", for %.1f s so far", dfi_now() - f->since);
 }
 
-void dfi_team_tell_wait(dfi_exec *x) {
+static int32_t awaited_rank(const dfi_exec *x, const dfi_flight *f) {
+  const dfi_plan *p = x->plan;
+  return p->devices->at[p->link[f->call.node->child].from]->rank;
+}
+
+/* The Recv that has waited longest, or, of those for the values of rank `lost`, in the innermost loops; NULL: none
+ * waits. */
+static const dfi_flight *oldest_wait(const dfi_exec *x, int32_t lost) {
   const dfi_flight *oldest = NULL;
   for (const dfi_call *c = x->away; c; c = c->away_next) {
     const dfi_flight *f = dfi_team_awaits(c) ? c->user : NULL;
-    if (f && f->since > 0 && (!oldest || f->since < oldest->since)) oldest = f;
+    if (!f || f->since <= 0 || (lost >= 0 && awaited_rank(x, f) != lost)) continue;
+    const int32_t deeper = oldest && lost >= 0 ? f->at.depth - oldest->at.depth : 0;
+    if (!oldest || deeper > 0 || (!deeper && f->since < oldest->since)) oldest = f;
   }
+  return oldest;
+}
+
+const dfi_record *dfi_team_waits_in(const dfi_exec *x) {
+  const df_error *lost = &x->team->elsewhere;
+  const bool is = atomic_load(&x->team->failed) == FAILED_ELSEWHERE && lost->rank;
+  const dfi_flight *f = is ? oldest_wait(x, lost->rank - 1) : NULL;
+  return f ? f->call.record : NULL;
+}
+
+void dfi_team_tell_wait(dfi_exec *x) {
+  const dfi_flight *oldest = oldest_wait(x, -1);
   if (!oldest) return;
-  const dfi_plan *p = x->plan;
   const dfi_pnode *recv = oldest->call.node;
   char frame[100];
-  dfi_rank_wait w = { p->devices->at[p->link[recv->child].from]->rank, oldest->since, dfi_now(), "" };
+  dfi_rank_wait w = { awaited_rank(x, oldest), oldest->since, dfi_now(), "" };
   const char *name = dfi_node_name(recv->node);              /* `x:0 to /rank:2/cpu:0` */
   const int length = (int)strcspn(name, " ");
   snprintf(w.what, sizeof w.what, "%.*s%s%s", length < 90 ? length : 90, name, oldest->at.depth ? " in " : "",

@@ -300,7 +300,11 @@ void dfi_team_end(dfi_exec *x) {
   if (!first) return;
   x->failed = true;
   if (first > 1) *x->error = t->member[first - 1]->own_error;
-  else if (first == FAILED_ELSEWHERE) *x->error = t->elsewhere;
+  else if (first == FAILED_ELSEWHERE) {
+    df_error *lost = &t->elsewhere;
+    if (lost->rank && !lost->frame[0]) memcpy(lost->frame, x->error->frame, sizeof lost->frame);
+    *x->error = *lost;
+  }
 }
 
 void dfi_team_reset(dfi_exec *x) {

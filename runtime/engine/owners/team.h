@@ -79,6 +79,9 @@ bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope);
 bool dfi_team_awaits(const dfi_call *c);
 /* x has slept for long: the rank is told which value of another one it has waited for longest (dfi_rank_waits). */
 void dfi_team_tell_wait(dfi_exec *x);
+/* The run has failed. Where that is because a rank is lost: the innermost iteration that waits for a value of it, the
+ * one that has waited longest; else NULL. */
+const dfi_record *dfi_team_waits_in(const dfi_exec *x);
 
 /* Has another owner failed? */
 bool dfi_team_failed(const dfi_exec *x);

@@ -90,6 +90,8 @@ void dfi_exec_stop_if_told(dfi_exec *x) {
 
 static void fail_with_others(dfi_exec *x) {
   dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "another owner of the run has failed");
+  const dfi_record *r = dfi_team_waits_in(x);
+  if (r) dfi_frame_path(r, x->error->frame, sizeof x->error->frame);
 }
 
 /* Every so many tokens: is the run to stop? */
