@@ -560,8 +560,9 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
 /* The same on a thread of its own. NULL when the fetches or feeds are bad.
  *   options  NULL, or words: "paused=yes" stops before the first token; "log=tokens" keeps an event for every token
  *            (df_run_events), at most as many as "events=N" says, else 8,388,608; "log=values" the recent values too
- *            (df_run_value); "remains=yes": see df_run_forget; "at_once=yes": returns without
- *            the moment in which runs that are started one after the other come to a queue in that order */
+ *            (df_run_value); "primitives=yes": every node fires on its own, as with engine=primitives;
+ *            "remains=yes": see df_run_forget; "at_once=yes": returns without the moment in which runs that are started
+ *            one after the other come to a queue in that order */
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err);
 /* once; as df_session_run would have returned; a paused run: an error */

@@ -147,7 +147,7 @@ static void put_plan(dfi_packet *p, const mirrored_session *m, const dfi_plan *p
   dfi_put_i64(p, (int64_t)digest);
   dfi_put_text(p, devices);
   dfi_put_text(p, jobs);
-  dfi_put_i64(p, plan->stepped);
+  dfi_put_i64(p, plan->watched);
   dfi_put_i64(p, plan->nfetch);
   dfi_put_i64(p, plan->nfeed);
   dfi_put(p, plan->signature, sizeof *plan->signature * 2 * (size_t)(plan->nfetch + plan->nfeed));

@@ -6,7 +6,7 @@
  *   REPLY    the error, or 0 (dfi_reply_put), and what was asked for
  *   GRAPH    graph, whether it begins anew, a message of its form
  *   SESSION  session, graph, options
- *   PLAN     session, plan, digest of it, devices, jobs, whether it is stepped, how many fetches and
+ *   PLAN     session, plan, digest of it, devices, jobs, how it is watched, how many fetches and
  *            feeds, their pairs
  *   GET      session, node; replied to with a value
  *   SET      session, node, 1, a value; or 0: nothing any more

@@ -215,7 +215,7 @@ static int32_t read_plan(dfi_cursor *c, df_error *err) {
   const char *list = length >= 0 ? dfi_get(c, (size_t)length) : NULL;
   char jobs[4096];
   dfi_get_text(c, jobs, sizeof jobs);
-  const bool stepped = dfi_get_i64(c) != 0;
+  const uint32_t watched = (uint32_t)dfi_get_i64(c);
   const int64_t nfetch = dfi_get_i64(c), nfeed = dfi_get_i64(c), most = INT32_MAX / 4;
   if (!h) return err->code;
   const bool sound = list && number > 0 && number < most && nfetch >= 0 && nfeed >= 0 && nfetch < most && nfeed < most;
@@ -236,7 +236,7 @@ static int32_t read_plan(dfi_cursor *c, df_error *err) {
     if ((code = dfi_session_devices_are(h->session, devices, err))) h->devices[0] = 0;
   }
   if (!code)
-    p = dfi_session_plan(h->session, (int32_t)nfetch, signature, (int32_t)nfeed, signature + 2 * nfetch, stepped,
+    p = dfi_session_plan(h->session, (int32_t)nfetch, signature, (int32_t)nfeed, signature + 2 * nfetch, watched,
                          err);
   if (!code && !p) code = err->code;
   if (p && dfi_plan_digest(p) != digest) {

@@ -256,7 +256,7 @@ typedef struct dfi_plan {
   uint64_t     hash;
   uint64_t     wire_id;      /* by which workers of a cluster know it; 0: they do not */
   int32_t      nfetch, nfeed;
-  bool         stepped;      /* made with DFI_PLAN_STEPPED */
+  uint32_t     watched;      /* DFI_PLAN_STEPPED and DFI_PLAN_PRIMITIVES, as its run asked for them */
   int32_t     *signature;    /* fetch pairs, then feed pairs */
   struct dfi_plan *next;     /* in the session's table */
   /* by last use, the latest first; guarded, as next, by the session's lock */

@@ -66,13 +66,13 @@ const dfi_cluster *dfi_cluster_now(void);
 /* The session has the devices of the cluster's ranks from now on, behind its own. */
 void dfi_session_join(df_session *s, const dfi_cluster *c);
 
-/* The plan of a signature (pairs of node and output, as in df_session_run), held until it is let go. stepped:
- * DFI_PLAN_STEPPED. */
+/* The plan of a signature (pairs of node and output, as in df_session_run), held until it is let go. watched:
+ * DFI_PLAN_STEPPED and DFI_PLAN_PRIMITIVES, or 0. */
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                           bool stepped, df_error *err);
+                           uint32_t watched, df_error *err);
 void      dfi_session_let_go(dfi_plan *p);
 /* How the session's plans are made: DFI_PLAN_ flags. */
-uint32_t  dfi_session_plan_flags(const df_session *s, bool stepped);
+uint32_t  dfi_session_plan_flags(const df_session *s, uint32_t watched);
 /* On a rank but 0: the session's devices become those of rank 0's session, in the same order, as
  * dfi_session_device_list has them there: before each plan is made. */
 int32_t dfi_session_device_list(df_session *s, int32_t room, char *out);

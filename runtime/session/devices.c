@@ -314,7 +314,7 @@ static void say_owners(dfi_clipped *t, const df_session *s, const dfi_plan *p) {
 int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t capacity, char *out,
                              df_error *err) {
   dfi_clipped t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
-  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, 0, NULL, false, err);
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, 0, NULL, 0, err);
   if (!p) return -1;
   for (int32_t i = 0; i < p->nplaces; i++) {
     const struct dfi_place *at = &p->place[i];

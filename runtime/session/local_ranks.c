@@ -25,7 +25,7 @@ typedef struct job {
   local_ranks *all;
   int32_t   rank, nfetch, nfeed;
   int32_t  *signature;                       /* owned */
-  bool      stepped;
+  uint32_t  watched;
   uint64_t  digest;
   dfi_part_order order;
 } job;
@@ -36,7 +36,7 @@ static void work(void *arg) {
   df_session *s = l->session[j->rank];
   df_error err = { 0 };
   dfi_plan *p = dfi_session_plan(s, j->nfetch, j->signature, j->nfeed, j->signature + 2 * j->nfetch,
-                                 j->stepped, &err);
+                                 j->watched, &err);
   if (p && dfi_plan_digest(p) != j->digest) {
     dfi_fail(&err, DF_INTERNAL, NULL, "rank %d has made another plan of the same graph than rank 0", j->rank);
     dfi_session_let_go(p);
@@ -106,7 +106,7 @@ static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t rank
     job *j = dfi_xcalloc(1, sizeof *j);
     const size_t bytes = sizeof *j->signature * 2 * ((size_t)p->nfetch + (size_t)p->nfeed);
     *j = (job){ l, r, p->nfetch, p->nfeed, memcpy(dfi_xmalloc(bytes + 1), p->signature, bytes),
-                p->stepped, dfi_plan_digest(p), *o };
+                p->watched, dfi_plan_digest(p), *o };
     dfi_rank_poll(l->cluster[r].rank);           /* what was sent before this order is known there before it */
     dfi_rank_expect(l->cluster[r].rank, o->run);
     atomic_fetch_add(&l->jobs, 1);

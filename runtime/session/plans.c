@@ -91,22 +91,22 @@ static void join_ranks(df_session *s) {
   if (c && !s->cluster) dfi_session_join(s, c);
 }
 
-uint32_t dfi_session_plan_flags(const df_session *s, bool stepped) {
+uint32_t dfi_session_plan_flags(const df_session *s, uint32_t watched) {
   return (s->reference_kernels ? DFI_PLAN_REFERENCE : 0u) |
          (s->engine == DFI_ENGINE_PRIMITIVES ? DFI_PLAN_PRIMITIVES : 0u) |
-         (s->as_written ? DFI_PLAN_AS_WRITTEN : 0u) | (stepped ? DFI_PLAN_STEPPED : 0u) | s->batch;
+         (s->as_written ? DFI_PLAN_AS_WRITTEN : 0u) | watched | s->batch;
 }
 
 static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const int32_t *fetches, int32_t nfeed,
-                          const int32_t *feeds, bool stepped, bool *grown, df_error *err) {
+                          const int32_t *feeds, uint32_t watched, bool *grown, df_error *err) {
   join_ranks(s);
   pthread_mutex_lock(&s->graph->lock);              /* another thread may be building meanwhile */
   dfi_graph_keep_all(s->graph);
-  const uint32_t how = dfi_session_plan_flags(s, stepped), jobs = dfi_jobs_version();
+  const uint32_t how = dfi_session_plan_flags(s, watched), jobs = dfi_jobs_version();
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   if (p) {
-    p->stepped = stepped;
+    p->watched = watched;
     p->jobs = jobs;
     dfi_far_attach(p);
     dfi_remat_attach(p);
@@ -125,7 +125,7 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   dfi_exec_lay_out(p);
   /* it knows one device and the real clock */
   const bool native = s->engine == DFI_ENGINE_AUTO || s->engine == DFI_ENGINE_NATIVE;
-  if (native && !p->remat && !s->devices.virtual_clock) dfi_engines_attach(p);
+  if (native && !(how & DFI_PLAN_PRIMITIVES) && !p->remat && !s->devices.virtual_clock) dfi_engines_attach(p);
   if (dfi_check_memory(DF_OK, err, NULL, "a plan")) {
     dfi_plan_free(p);
     return NULL;
@@ -141,17 +141,17 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
 }
 
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                           bool stepped, df_error *err) {
+                           uint32_t watched, df_error *err) {
   uint64_t hash = hash_pairs(hash_pairs(17, nfetch, fetches), nfeed, feeds);
   dfi_plan *p, *gone = NULL;
   bool grown = false;
   pthread_mutex_lock(&s->lock);
   for (p = s->plan[hash % DFI_PLAN_BUCKETS]; p; p = p->next)
-    if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed && p->stepped == stepped &&
+    if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed && p->watched == watched &&
         p->jobs == dfi_jobs_version() && (!p->chosen || p->chosen == s->devices.costs.runs + 1) &&
         !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
-  if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, stepped, &grown, err))) gone = past_limit(s);
+  if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, watched, &grown, err))) gone = past_limit(s);
   else if (p && p != s->newest) {
     unlink_use(s, p);
     used_now(s, p);

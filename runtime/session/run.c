@@ -137,13 +137,14 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   dfi_watch *w = dfi_watch_new(options, err);
   if (!w) return NULL;
   /* where each token is looked at, nodes are those of the graph as it is written */
-  const bool stepped = w->want_pause || w->logs || w->keeps;
-  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, stepped, err);
+  const uint32_t watched = (w->want_pause || w->logs || w->keeps ? DFI_PLAN_STEPPED : 0u) |
+                           (w->primitives ? DFI_PLAN_PRIMITIVES : 0u);
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, watched, err);
   dfi_plan *finally = NULL;
   bool fits = p != NULL;
   for (int32_t i = 0; i < nfeed && fits; i++) fits = !dfi_session_check_feed(p->feed[i], &values[i], err);
   if (fits && w->finally >= 0)
-    fits = (finally = dfi_session_plan(s, 1, (int32_t[]){ w->finally, -1 }, 0, NULL, false, err)) != NULL;
+    fits = (finally = dfi_session_plan(s, 1, (int32_t[]){ w->finally, -1 }, 0, NULL, 0, err)) != NULL;
   if (!fits) {
     dfi_watch_free(w);
     if (p) dfi_session_let_go(p);
@@ -270,7 +271,7 @@ static dfi_recorder *placed_anew(df_run *r, const dfi_whatif *how, df_error *err
   dfi_devices *devices = dfi_whatif_devices(&s->devices, how);
   pthread_mutex_lock(&s->graph->lock);
   dfi_plan *fresh = dfi_plan_make(s, devices, s->graph, nfetch, signature, nfeed, signature + 2 * nfetch,
-                                  dfi_session_plan_flags(s, false), err);
+                                  dfi_session_plan_flags(s, 0), err);
   if (fresh) moved = dfi_recorder_replaced(r->watch->recorder, fresh);
   dfi_plan_free(fresh);
   pthread_mutex_unlock(&s->graph->lock);

@@ -367,7 +367,7 @@ int32_t dfi_session_part(df_session *s, dfi_plan *p, const dfi_part_order *o, df
 static int32_t run_here(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                              const df_value *values, double timeout, df_value *results, df_error *err) {
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
-  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, false, err);
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, 0, err);
   if (!p) return err->code;
   const int32_t status =
       dfi_session_run_plan(s, p, values, timeout, dfi_session_number(s, p), NULL, NULL, results, NULL, NULL, err);

@@ -105,7 +105,7 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, int32
     return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where,
                     "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
   int32_t fetch[2] = { init.node->id, init.index };
-  dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, false, err);
+  dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, 0, err);
   if (!p) return err ? err->code : DF_INTERNAL;
   s->initialising++;
   df_value value = { 0 };

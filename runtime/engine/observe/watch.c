@@ -36,6 +36,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
     else if (!strcmp(o, "log=tokens")) w->logs = true;
     else if (!strcmp(o, "log=values")) w->keeps = true;
     else if (!strcmp(o, "record=yes")) w->records = true;
+    else if (!strcmp(o, "primitives=yes")) w->primitives = true;
     else if (!strcmp(o, "remains=yes")) w->remains = true;
     else if (!strcmp(o, "at_once=yes")) w->at_once = true;
     else if (!strncmp(o, "finally=", 8)) w->finally = atoi(o + 8);
@@ -43,7 +44,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
     else
       status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                         "there is no run option `%s`; there are paused=yes, log=tokens, events=N, log=values, "
-                        "record=yes, remains=yes, at_once=yes and finally=NODE", o);
+                        "record=yes, primitives=yes, remains=yes, at_once=yes and finally=NODE", o);
   }
   dfi_free(copy);
   if (!status) return w;

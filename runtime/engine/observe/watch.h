@@ -55,6 +55,7 @@ typedef struct dfi_watch {
   bool         records;      /* the run is written down, to be timed again: record.c */
   struct dfi_recorder *recorder;             /* owned */
   bool         keeps;        /* values are kept: dfi_exec's ring */
+  bool         primitives;   /* every node fires on its own */
   int32_t      finally;      /* the node that the session runs when the run has ended; -1: none */
   /* the log (log.h): written by the owner, in chunks that never move; others read as many events as nevents says */
   bool         logs;

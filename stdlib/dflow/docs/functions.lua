@@ -44,7 +44,9 @@ local macros = {
               or error: h:frames, h:why, h:value, h:history
   option    values: bool = false  keeps the values of the last few thousand tokens, for h:value,
               h:why and :back
-  option    log: bool = false  keeps every token with its time, for a trace written afterwards]],
+  option    log: bool = false  keeps every token with its time, for a trace written afterwards
+  option    primitives: bool = nil  true: every node fires, Switch and Merge too, with no node
+            merged or simplified; by default of runs with a report, on one device]],
   convolution = [[
   option    strides: int or list = 1  the step of the window
   option    padding: string = 'VALID'  or 'SAME'

@@ -186,8 +186,8 @@ local function drop_feeds()
 end
 
 local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains',
-                      'check_numerics', 'finally', 'at_once' }
-local switches = { 'tensors', 'paused', 'values', 'record', 'remains', 'at_once' }
+                      'check_numerics', 'finally', 'at_once', 'primitives' }
+local switches = { 'tensors', 'paused', 'values', 'record', 'remains', 'at_once', 'primitives' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
@@ -318,6 +318,7 @@ end
 -- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one
 -- has.
 M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
+M.primitives = true             -- runs of which a page is drawn fire every node, unless they say otherwise
 
 --- Runs what an imported model says is to run before all else (a SavedModel's initializer, which fills its tables),
 -- once in a session.
@@ -353,7 +354,7 @@ local function run(s, fetches, feeds, opts, here)
   if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
   if foreground and fetches ~= nil and not here then return foreground(s, fetches, feeds, opts) end
-  if opts and (opts.trace or opts.report or opts.finally or opts.paused) then
+  if opts and (opts.trace or opts.report or opts.finally or opts.paused or opts.primitives) then
     return run_started(s, fetches, feeds, opts)
   end
   if beside then
@@ -418,15 +419,23 @@ function M.run_here(s, x, feeds)
   return v
 end
 
---- Words for df_session_start; nil for none.
-local function start_options(s, opts)
+--- Does every node of a run fire on its own? By default where a page is drawn of it, which shows Switch and Merge as
+-- the graph has them; on one device by the real clock.
+local function fires_all(s, opts)
+  local all = opts and opts.primitives
+  if all == nil then all = M.primitives and opts and (opts.report or (M.shown and M.shown.log)) end
+  return all and not s.virtual and core.cluster_size() == 1 and #s:devices() == 1
+end
+
+--- Words for df_session_start; nil for none. all: fires_all
+local function start_options(s, opts, all)
   local remains = M.remains
   if opts and opts.remains ~= nil then remains = opts.remains end
   remains = remains or (opts and opts.report)                 -- the page shows values
   local last = remains and 'remains=yes ' or ''
   local paused = opts and (opts.paused or opts.check_numerics)
   if not opts or not (paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally
-                      or opts.at_once) then
+                      or opts.at_once or all) then
     return remains and last or nil
   end
   if opts.finally ~= nil then
@@ -440,6 +449,7 @@ local function start_options(s, opts)
     .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
     .. ((opts.values or opts.report) and 'log=values ' or '')
       .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+    .. (all and 'primitives=yes ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -482,12 +492,14 @@ function methods.start(s, fetches, feeds, opts)
   local _, peak = core.memory()
   local tensors = s.tensors
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
-  local ok, handle = pcall(session_start, s.handle, flat, buffer, timeout, start_options(s, opts))
+  local all = fires_all(s, opts)
+  local ok, handle = pcall(session_start, s.handle, flat, buffer, timeout, start_options(s, opts, all))
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
     recorded = opts and opts.trace and s.virtual, trace = opts and opts.trace, report = opts and opts.report,
-    peak_before = peak, tensors = tensors, remains = M.remains or (opts and opts.remains) or nil }, Run)
+    primitives = all or nil, peak_before = peak, tensors = tensors,
+    remains = M.remains or (opts and opts.remains) or nil }, Run)
   if opts and opts.check_numerics then numerics.watch(run, opts.check_numerics, opts.paused) end
   if M.started then M.started(run) end
   if breakpoints then
