@@ -139,10 +139,11 @@ describe('the engine that fires every primitive', function()
   end)
 
   it('is :set primitives at the prompt, where variables keep their values', function()
-    local out = shell.run(shell.dflow .. ' -E -i 2>&1', 'w = df.Variable(df.float32(1))\ndf.run(w:assign(5.0));\n:set primitives\n:set engine\ndf.run(w)\n'
-      .. 'i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n:break LoopCond limit 1\ndf.run(i)\n:set primitives off\n').out
+    local out = shell.run(shell.dflow .. ' -E -i 2>&1', 'w = df.Variable(df.float32(1))\ndf.run(w:assign(5.0));\n:set primitives on\n:set engine\ndf.run(w)\n'
+      .. 'i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n:break LoopCond limit 1\ndf.run(i)\n:continue\n:set primitives shown\n:set primitives\n:set engine\n').out
     assert.matches('engine primitives\ndflow> 5.0\n', out, 1, true)
     assert.matches('breakpoint 1 before while/LoopCond (LoopCond) in while:0', out, 1, true)
+    assert.matches('primitives shown\ndflow> engine auto', out, 1, true)
   end)
 
   host_it('is what DFLOW_ENGINE says only where a session does not say it', function()

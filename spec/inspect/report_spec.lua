@@ -1,6 +1,8 @@
 --- opts.report: a run as a page, looked at in headless Chromium with the network off.
 local df = require 'dflow'
 local events = require 'dflow.inspect.events'
+local core = require 'dflow.backend'
+local enums = require 'dflow.backend.enums'
 local browser = require 'spec.browser'
 local support = require 'spec.support'
 local host_it = support.host_it(it, pending)                       -- of the host's memory, and without messages among the tokens
@@ -30,12 +32,19 @@ local function read(path)
   return require('spec.shell').read(path)
 end
 
---- The tokens of a run's log, in order: {name, tag, dead}.
-local function tokens_of(h)
+--- The tokens of a run's log that its page has, in order: {name, tag, dead}. all: those of constants and Identities, too,
+-- that have none in an ordinary run.
+local function tokens_of(h, all)
   local names, list = events.names(h), {}
+  local _, plan = core.plan_describe(h.session.graph.handle, h.flat, {})
+  local hidden, flow = { [enums.DF_LOWERED_IN_PLACE] = true, [enums.DF_LOWERED_PASSED] = true }, { Enter = true, LoopCond = true }
   events.each(h, function(_, _, iteration, _, node, frame, scope, kind, dead)
     if kind == 2 then names.open(frame, node, iteration, scope) end
-    if kind == 0 then list[#list + 1] = { name = names.node(node).name, tag = names.tag(frame, iteration), dead = dead } end
+    local n = kind == 0 and names.node(node)
+    local made = n and plan[2 * node + 1]
+    if n and (all or made ~= enums.DF_LOWERED_UNUSED and not (hidden[made] and not flow[n.type])) then
+      list[#list + 1] = { name = n.name, tag = names.tag(frame, iteration), dead = dead }
+    end
   end)
   return list
 end
@@ -82,13 +91,13 @@ describe('a report', function()
 
   it('shows a model of many nodes as some forty boxes, and each closed one as a picture of its own', function()
     local layout = require 'dflow.inspect.report.layout'
-    local data, groups = { nodes = {}, edges = {}, scopes = { { id = 0 }, { id = 1, name = 'loop', parent = 0 } } }, {}
+    local data = { nodes = {}, edges = {}, scopes = { { id = 0 }, { id = 1, name = 'loop', parent = 0 } } }
     for i = 1, 600 do
       local layer = math.floor((i - 1) / 60)
       data.nodes[i] = { id = i - 1, name = ('layer_%d/op_%d'):format(layer, i), type = i % 7 < layer and 'Add' or 'Mul', scope = layer % 2 }
       if i > 1 then data.edges[#data.edges + 1] = { i - 2, i - 1, 0 } end
     end
-    local pictures = layout.pictures(data, { groups = groups, total = 600 })
+    local pictures = layout.pictures(data, require('dflow.draw.groups').by_node({}, 600))
     assert.is_true(#pictures > 1 and #pictures[1].items <= 40, #pictures[1].items .. ' items')
     for k, p in ipairs(pictures) do
       local seen, want = {}, {}
@@ -271,9 +280,51 @@ describe('a report in a browser', function()
   it('says by which side of a Switch each value comes out', function()
     open(program())
     local sides = b:eval [==[[...document.querySelectorAll('text.side')].map(t => t.textContent).sort().join('')]==]
-    local wanted = b:eval [==[run.edges.filter(e => /Switch$/.test(run.nodes[e[0]].type)).map(e => e[2] === 1 ? 'T' : 'F').sort().join('')]==]
+    local wanted = b:eval [==[edges.filter(e => /Switch$/.test(run.nodes[e[0]].type)).map(e => e[2] === 1 ? 'T' : 'F').sort().join('')]==]
     assert.matches('^F+T+$', sides)
     assert.equal(wanted, sides)
+  end)
+
+  -- how often each node fires
+  local FIRED = [==[Object.fromEntries(run.nodes.map((n, i) => [n.name, of[i].length]).filter(([_, n]) => n))]==]
+  local function fired(tokens)
+    local counts = {}
+    for _, t in ipairs(tokens) do counts[t.name] = (counts[t.name] or 0) + 1 end
+    return counts
+  end
+
+  --- Clicks on "merged", and waits for the page to have loaded itself anew.
+  local function to_layer(n)
+    b:click '#layer'
+    for _ = 1, 100 do
+      local there, is = pcall(b.eval, b, ('document.readyState === "complete" && layer === %d && started'):format(n))
+      if there and is then return end
+      os.execute 'sleep 0.05'
+    end
+    error 'the page did not change'
+  end
+
+  ordered_it('shows all primitives, and at a click what an ordinary run fires, at the same moment', function()
+    local fetches = program()
+    local all = fired(tokens_of(open(fetches)))
+    assert.same(all, b:eval(FIRED))
+    assert.is_true(all['outer/Merge'] == 7 and all['outer/cond/Merge'] == 7 and all['outer/inner/LoopCond'] == 18)
+    assert.is_true(b:eval 'edges.some(e => run.nodes[e[0]].name === "outer/NextIteration" && run.nodes[e[1]].name === "outer/Merge")')
+    b:eval 'show(Math.floor(N / 2))'
+    local when = b:eval 'at[now]'
+    to_layer(1)
+    local h = df.start(fetches, nil, { log = true })
+    h:wait()
+    local ordinary = fired(tokens_of(h))
+    assert.same(ordinary, b:eval(FIRED))
+    assert.is_nil(ordinary['outer/Merge'])
+    assert.is_true(b:eval(('at[now] <= %.0f && (now === N - 1 || at[now + 1] > %.0f)'):format(when, when)))
+    to_layer(0)
+    assert.same(all, b:eval(FIRED))
+    assert.same({}, b.complaints)
+    open(fetches, nil, { primitives = false })
+    assert.same(ordinary, b:eval(FIRED))
+    assert.is_true(b:eval '$("layer").hidden')
   end)
 
   it('marks dead tokens with more than a colour', function()
@@ -402,7 +453,7 @@ describe('a report in a browser', function()
     assert.equal(b:eval(('(%d).toLocaleString("en")'):format(#tokens - 49)), count():match('token (%S+) of'))
     assert.equal(tokens[#tokens - 49].name, b:eval 'document.querySelector(".node.now").dataset.name')
     h = open(i, nil, { log = 1000 })
-    assert.equal(1000, #tokens_of(h) + 1)          -- and the frame that opened
+    assert.equal(1000, #tokens_of(h, true) + 1)    -- and the frame that opened
     assert.matches('The log was full: the last [%d,]+ events of the run are missing here', b:eval 'document.querySelector(".notice").textContent')
   end)
 
@@ -453,7 +504,7 @@ describe('a report in a browser', function()
     local file = assert(io.open(paths[1]))
     assert.is_true(file:seek('end') < 1e6)
     file:close()
-    local pictures = b:eval 'run.pictures.length'
+    local pictures = b:eval 'pictures.length'
     assert.is_true(pictures > 5)
     for p = 0, pictures - 1, math.ceil(pictures / 5) do
       b:eval(('enter(%d)'):format(p))
@@ -473,7 +524,7 @@ describe('a report in a browser', function()
       b:eval 'whole_picture()'
       assert.is_true(b:eval 'document.querySelector("#map").hasAttribute("hidden")')
     end
-    assert.equal(many, b:eval 'new Set(run.pictures.flatMap(p => p.items.flatMap(n => n.nodes || [n.node]))).size')
+    assert.equal(many, b:eval 'new Set(pictures.flatMap(p => p.items.flatMap(n => n.nodes || [n.node]))).size')
     b:eval 'enter(0)'
     b:key('End')
     assert.matches('^token 2,081 of 2,081', count())

@@ -27,8 +27,9 @@ end
 -- ---- scopes -------------------------------------------------------------------------------------------------------
 --- By node: the innermost group that it was built in; of what is part of a node's gradient, the gradient of that node's
 -- group. Groups come in the order in which they were begun.
+-- @param groups       of the graph: {first, last, path} each
 -- @param gradient_of  of a node: the node before it of whose gradient it is a part; -1: it is part of none
-local function groups_by_node(groups, total, gradient_of)
+function M.by_node(groups, total, gradient_of)
   local of, gradients = {}, {}
   for _, group in ipairs(groups or {}) do
     local around = group.unnamed and of[group.first]
@@ -172,9 +173,8 @@ local function find_kept(edges)
   end
 end
 
---- @param groups  of the graph: {first, last, path} each
--- @param gradient_of  of a node: core.node_gradient_of
-function M.nest(model, groups, total, gradient_of)
+--- @param of  by node: the group that it was built in, M.by_node
+function M.nest(model, of)
   join_reads(model)
   find_kept(model.edges)
   local scopes = {}
@@ -182,7 +182,7 @@ function M.nest(model, groups, total, gradient_of)
     local name = n.name or ''
     for at in name:gmatch '()/' do scopes[name:sub(1, at - 1)] = true end
   end
-  nest(model.top, groups_by_node(groups, total, gradient_of), nil, scopes)
+  nest(model.top, of, nil, scopes)
   unwrap(model.top)
 end
 

@@ -539,7 +539,7 @@ end
 
 --- Boxes for layers and scopes, the part that was asked for, and what of it is open.
 local function look(model, view, groups, r)
-  grouping.nest(model, groups, r.total, r.gradient_of)
+  grouping.nest(model, grouping.by_node(groups, r.total, r.gradient_of))
   local found = true
   if view.only then found = grouping.only(model, view.only) end
   if found and view.around then found = grouping.around(model, view.around, view.steps or 2) end

@@ -11,6 +11,7 @@ local graph = require 'dflow.front.graph'
 local logged = require 'dflow.inspect.events'
 local text = require 'dflow.front.text'
 local quote = require 'dflow.front.quote'
+local groups = require 'dflow.draw.groups'
 local layout = require 'dflow.inspect.report.layout'
 local page = require 'dflow.inspect.report.page'
 local script = require 'dflow.inspect.report.script'
@@ -106,21 +107,46 @@ local function describe(g, op, name)
   return args, given == 1 and args[1] .. ' · ' .. label or given and label .. ' · ' .. args[2] or label
 end
 
+--- What an ordinary run makes of each node of a run's graph: DF_LOWERED_* and its scope in turn; nil: there is no such
+-- run.
+local function lowered(h)
+  local ok, _, list = pcall(core.plan_describe, h.session.graph.handle, h.flat, {})
+  return ok and list or nil
+end
+
+-- In which layers of a page a node is.
+local NOWHERE, PRIMITIVES, BOTH = 0, 1, 2
+local of_control_flow = { Switch = true, Merge = true, Enter = true, Exit = true, NextIteration = true,
+                          LoopCond = true }
+local merged_away = { [enums.DF_LOWERED_IN_PLACE] = true, [enums.DF_LOWERED_PASSED] = true,
+                      [enums.DF_LOWERED_MERGED] = true, [enums.DF_LOWERED_UNUSED] = true }
+
+--- The layer of a node: of what an ordinary run has no tokens for, the primitives of control flow are in the layer of
+-- primitives, and constants, Identities and Switches that only these wait for in none, unless all nodes of the
+-- session's runs fire.
+local function layer_of(h, list, node)
+  local made = list and list[2 * node + 1]
+  local op = registry.primitive(core.node_type(h.session.graph.handle, node))
+  local flows = of_control_flow[op]
+  if not merged_away[made] and not (made == enums.DF_LOWERED_DUPLICATE and flows) then return BOTH end
+  if h.session.engine == 'primitives' then return PRIMITIVES end
+  return flows and made ~= enums.DF_LOWERED_UNUSED and PRIMITIVES or NOWHERE
+end
+
 --- What tokens may come to in a run: loop(scope, parent) for its loops, fn(node, scope) for its nodes in the order in
 -- which they were built.
-local function planned(h, loop, fn)
+local function planned(h, list, loop, fn)
   local g = h.session.graph
-  local ok, _, list = pcall(core.plan_describe, g.handle, h.flat, {})
-  if not ok then return end
-  for i = 1, #list, 2 do
-    local node, lowered, scope = (i - 1) / 2, list[i], list[i + 1]
+  for i = 1, list and #list or 0, 2 do
+    local node, made, scope = (i - 1) / 2, list[i], list[i + 1]
     -- a loop's begins with what an Enter brings from around it
     if scope > 0 and registry.primitive(core.node_type(g.handle, node)) == 'Merge' then
       local enter = graph.operation(g, node).inputs[1].op
       if registry.primitive(enter.type) == 'Enter' then loop(scope, list[2 * enter.node + 2]) end
     end
-    if scope >= 0 and (lowered == enums.DF_LOWERED_KERNEL or lowered == enums.DF_LOWERED_SCALAR
-                       or lowered == enums.DF_LOWERED_FLOW) then
+    if scope >= 0 and (made == enums.DF_LOWERED_KERNEL or made == enums.DF_LOWERED_SCALAR
+                       or made == enums.DF_LOWERED_FLOW
+                       or h.primitives and layer_of(h, list, node) == PRIMITIVES) then
       fn(node, scope)
     end
   end
@@ -129,8 +155,8 @@ end
 --- What the page shows of a run's log: `first` tokens from its beginning, `behind` from its end; all: also nodes that
 -- no token has come to.
 local function gather(h, first, most, all)
-  local names, g = logged.names(h), h.session.graph
-  local data = { nodes = {}, edges = {}, scopes = {}, total = 0, most = 0 }
+  local names, g, list = logged.names(h), h.session.graph, lowered(h)
+  local data = { nodes = {}, scopes = {}, total = 0, merged = 0, most = 0 }
   local place, scopes = {}, { [0] = { id = 0, name = '', where = '' } }
   local scope_of, frames = {}, {}                         -- by frame
   local columns = { node = {}, frame = {}, iteration = {}, at = {}, took = {}, memory = {}, dead = {} }
@@ -142,9 +168,11 @@ local function gather(h, first, most, all)
   local function see(node, scope)
     local n, op = names.node(node), graph.operation(g, node)
     local args, label = describe(g, op, n.name)
+    local primitive = registry.primitive(n.type)
+    if n.label then label = of_control_flow[primitive] and primitive .. ' ' .. n.label or n.label end
     local index = #data.nodes + 1
     data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args,
-                          label = n.label or label }
+                          label = label, merged = layer_of(h, list, node) == PRIMITIVES or nil }
     place[node] = index
     return index
   end
@@ -152,7 +180,7 @@ local function gather(h, first, most, all)
     local s = names.scope(scope)
     scopes[scope] = scopes[scope] or { id = scope, name = s.name, where = s.where, parent = parent }
   end
-  if all then planned(h, loop, see) end
+  if all then planned(h, list, loop, see) end
   logged.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
     if memory > data.most then data.most = memory end
     if kind == OPEN then
@@ -160,10 +188,13 @@ local function gather(h, first, most, all)
       loop(scope, scope_of[node] or 0)
       scope_of[frame] = scope
       frames[frame] = { node, iteration, scope }
-    elseif kind == TOKEN then
+    elseif kind == TOKEN and place[node] ~= false then
+      local index = place[node] or layer_of(h, list, node) ~= NOWHERE and see(node, scope)
+      place[node] = index
+      if not index then return end
       local k = data.total
       data.total = k + 1
-      local index = place[node] or see(node, scope)
+      if not data.nodes[index].merged then data.merged = data.merged + 1 end
       if k < head then keep(columns, k + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0)
       else keep(last, (k - head) % most + 1, index - 1, frame, iteration, at, took, memory, dead and 1 or 0) end
     elseif kind == END then
@@ -191,24 +222,31 @@ local function gather(h, first, most, all)
   end
   for i, frame in ipairs(columns.frame) do columns.frame[i], data.serial[i] = number_of(frame), frame end
   data.frames = order
-  -- edges between what ran; what only hands a value on is passed over
-  for index, n in ipairs(data.nodes) do
-    local op, seen = graph.operation(g, n.id), {}
+  return data
+end
+
+--- Edges between nodes of a layer; what only hands a value on is passed over.
+-- @param merged  without what an ordinary run has no tokens for
+local function edges(h, nodes, merged)
+  local g, place, list = h.session.graph, {}, {}
+  for index, n in ipairs(nodes) do if not (merged and n.merged) then place[n.id] = index end end
+  for index, n in ipairs(nodes) do
+    local seen = {}
     local function from(o, depth)
       local at = place[o.node]
       if at then
         local key = at .. ':' .. o.index
         if not seen[key] then
           seen[key] = true
-          data.edges[#data.edges + 1] = { at - 1, index - 1, o.index }
+          list[#list + 1] = { at - 1, index - 1, o.index }
         end
       elseif depth < 6 then
         for _, input in ipairs(graph.operation(g, o.node).inputs) do from(input, depth + 1) end
       end
     end
-    for _, input in ipairs(op.inputs) do from(input, 0) end
+    for _, input in ipairs(place[n.id] and graph.operation(g, n.id).inputs or {}) do from(input, 0) end
   end
-  return data
+  return list
 end
 
 -- Values that a run keeps are in a ring of so many, and looked for among all of them.
@@ -291,6 +329,21 @@ local function on_page(p)
   return out
 end
 
+--- What the page draws of a run: all that fired, and, where primitives did for which an ordinary run has no tokens, the
+-- same without them.
+local function layers(h, data)
+  local g, list, some = h.session.graph, {}, false
+  local total = core.graph_nodes(g.handle)
+  local of = groups.by_node(g.groups, total, function(id) return core.node_gradient_of(g.handle, id) end)
+  for _, n in ipairs(data.nodes) do some = some or n.merged end
+  for layer = 1, some and 2 or 1 do
+    data.edges = edges(h, data.nodes, layer == 2)
+    list[layer] = { edges = data.edges, pictures = {} }
+    for i, p in ipairs(layout.pictures(data, of, layer == 2)) do list[layer].pictures[i] = on_page(p) end
+  end
+  return list
+end
+
 --- The page of a run, as text.
 -- @param live  nil, or of a run that goes on, {said = where it stands, node = what runs next}: all of the graph is
 --              there from the beginning, of a long run less of its tokens, and the page begins with the last one
@@ -298,17 +351,14 @@ function M.text(h, live)
   local first, behind = live and 4000 or M.first, live and 8000 or M.last
   local data = gather(h, first, behind, live)
   local g = h.session.graph
-  local pictures = layout.pictures(data, {
-    groups = g.groups, total = core.graph_nodes(g.handle),
-    gradient_of = function(id) return core.node_gradient_of(g.handle, id) end })
   local files, lines = sources(data.nodes)
   local c = data.columns
   local texts, of_token = values(h, data)
   local _, peak = core.memory()
   local stats, ok = h:stats(), h.ok
   if live then ok = ok ~= false end                          -- so far
-  local shown = { nodes = {}, edges = data.edges, pictures = {}, scopes = {}, frames = data.frames, files = files,
-                  total = data.total, first = math.min(first, #c.node), missing = data.missing,
+  local shown = { nodes = {}, layers = layers(h, data), scopes = {}, frames = data.frames, files = files,
+                  total = data.total, merged = data.merged, first = math.min(first, #c.node), missing = data.missing,
                   lost = core.run_events_lost(h.handle), node = c.node, frame = steps(c.frame),
                   iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
                   dead = table.concat(c.dead), values = texts, value = of_token, ok = ok, fail = not ok
@@ -318,12 +368,11 @@ function M.text(h, live)
   for i, n in ipairs(data.nodes) do
     if live and n.id == live.node then shown.live.next = i - 1 end
     shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i],
-                       scope = n.scope }
+                       scope = n.scope, merged = n.merged }
   end
   for i, s in ipairs(data.scopes) do
     shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent }
   end
-  for i, p in ipairs(pictures) do shown.pictures[i] = on_page(p) end
   return table.concat{ page.head, 'const run = ', json.encode(shown, short), ';\n', script.text, page.tail }
 end
 

@@ -297,13 +297,17 @@ end, function(v)
   if not known then error('engine is auto, tokens, native or primitives', 0) end
   require('dflow.front.session').renew(df.default_graph(), { engine = v })
 end, engines }
-settings.primitives = { 'every node fires and can be stopped at: Merge, LoopCond, constants, Identities, too',
+settings.primitives = { 'which runs fire every node, Merge and LoopCond too: shown (in :serve and reports), on, off',
                         function()
-  return settings.engine[2]() == 'primitives' and 'on' or 'off'
+  if settings.engine[2]() == 'primitives' then return 'on' end
+  return require('dflow.front.session').primitives and 'shown' or 'off'
 end, function(v)
-  if v ~= 'on' and v ~= 'off' then error('primitives is on or off', 0) end
-  settings.engine[3](v == 'on' and 'primitives' or 'auto')
-end, { 'on', 'off' } }
+  if v ~= 'on' and v ~= 'off' and v ~= 'shown' then error('primitives is shown, on or off', 0) end
+  require('dflow.front.session').primitives = v ~= 'off'
+  if (v == 'on') ~= (settings.engine[2]() == 'primitives') then
+    settings.engine[3](v == 'on' and 'primitives' or 'auto')
+  end
+end, { 'shown', 'on', 'off' } }
 switch('record', 'runs keep the values that their nodes made',
        function() return require('dflow.repl.inspector').record end,
   function(on) require('dflow.repl.inspector').record = on or nil end)
@@ -341,7 +345,6 @@ command('set', function(rest, say)
   if not s then
     error(("there is no setting '%s'%s"):format(name, require('dflow.front.errors').hint(name, setting_names())), 0)
   end
-  if value == '' and name == 'primitives' then value = 'on' end
   if value == '' then return ('%s %s'):format(name, s[2]()) end
   s[3](value)
 end, 'set [name [value]] - shows or changes a setting; alone: lists all settings', function(rest)

@@ -11,7 +11,7 @@ local runs = require 'dflow.front.session'
 
 local M = {}
 local OFTEN = 0.25                    -- seconds between two words on a run that goes on
-local LOGGED = { log = 200000, values = true }        -- of runs that are shown: at most so many events
+local LOGGED = { log = 300000, values = true }        -- of runs that are shown: at most so many events
 local MANY = 8                        -- runs of an input that are all logged and drawn
 local server, address, inspector, clock
 local drawn, told, at                 -- what the page shows; what was told last, and when
@@ -159,8 +159,10 @@ commands.command('serve', function(rest, say, repl)
 end, [[serve [port | folder | off] - shows runs and trainings of this prompt in a browser
 The page steps through runs and shows losses, histograms and images. Its address is on this machine
 (127.0.0.1) and contains a new secret each time. Without a port any free one is used. While the page is
-open, runs keep their tokens and values for it, up to 200000 tokens each; of an input with many runs,
-some. Trainings are written by df.summary (df.train.fit{summary = 'runs/a'}); :serve runs shows all
-event files in that folder, each folder of them as a run beside the others.]])
+open, runs keep their tokens and values for it, up to 300000 tokens each; of an input with many runs,
+some. The page shows all primitives of control flow; its button "merged" hides those for which an
+ordinary run has no tokens, and after :set primitives off they do not fire.
+Trainings are written by df.summary (df.train.fit{summary = 'runs/a'}); :serve runs shows all event
+files in that folder, each folder of them as a run beside the others.]])
 
 return M

@@ -48,6 +48,7 @@ function load() {
   const goal = wanted;
   loading = true;
   behind.onload = () => {
+    behind.onload = null;                                // it may load itself anew: another layer of the same run
     const view = seen.contentWindow.standing && seen.contentWindow.standing();
     if (view && behind.contentWindow.stand) behind.contentWindow.stand(view);
     behind.className = 'seen'; seen.className = '';
@@ -56,7 +57,7 @@ function load() {
     document.body.dataset.page = page;
     load();
   };
-  behind.src = 'page?' + goal;
+  behind.src = 'page?' + goal + (seen.contentWindow.layer || '');
 }
 
 // ---- trainings: {runs: [{name, broken}], scalars: [{tag, run, steps, values}], histograms, images} ----

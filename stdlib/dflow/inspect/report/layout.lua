@@ -87,12 +87,13 @@ local function unwrap(top)
 end
 
 --- One picture. only: by number, which nodes; apart: boxes that are made alike are each shown.
+-- @param of  by node: what it was built in (groups.by_node); nil: nothing is closed
 -- @return {items, boxes, lines, width, height}: items {x, y, w, h, number of the node, or closed and members}, in the
 --         order in which they ran first; boxes {x, y, w, h, depth, title, where, id}; lines {from, to: items, way}
-local function picture(data, built, only, apart)
+local function picture(data, of, only, apart)
   local model = model_of(data, only)
-  if built then
-    groups.nest(model, built.groups, built.total, built.gradient_of)
+  if of then
+    groups.nest(model, of)
     if only then unwrap(model.top) end
     model.top.apart = apart
     groups.close(model, nil, title_of)
@@ -119,11 +120,12 @@ end
 -- picture, item.view, and that has the number of the one around it, up.
 -- @param data   {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to, port}, …} from 0,
 --               scopes = {{id, parent}, …}}
--- @param built  {groups = what was built together, total = nodes of the graph}; nil: nothing is closed
-function M.pictures(data, built)
+-- @param of      by node: what it was built in (groups.by_node); nil: nothing is closed
+-- @param merged  without the nodes that are `merged`
+function M.pictures(data, of, merged)
   local list = {}
   local function add(only, n, title, up, apart)
-    local own = picture(data, n > groups.MANY and built or nil, only, apart)
+    local own = picture(data, n > groups.MANY and of or nil, only, apart)
     own.title, own.up = title, up
     list[#list + 1] = own
     local number = #list
@@ -136,7 +138,11 @@ function M.pictures(data, built)
     end
     return number
   end
-  add(nil, #data.nodes, 'the whole graph', nil)
+  local only, n = {}, 0
+  for i, node in ipairs(data.nodes) do
+    if not (merged and node.merged) then only[i], n = true, n + 1 end
+  end
+  add(n < #data.nodes and only or nil, n, 'the whole graph', nil)
   return list
 end
 

@@ -52,6 +52,7 @@ footer { grid-column: 1 / 3; border-top: 1px solid var(--line); padding: 7px 14p
 #bar input { flex: 1; min-width: 60px; accent-color: var(--live); }
 #count { font-variant-numeric: tabular-nums; white-space: nowrap; }
 button { font: inherit; color: inherit; background: var(--box); border: 1px solid var(--line); border-radius: 5px; padding: 1px 10px; cursor: pointer; }
+button[aria-pressed=true] { background: var(--mark); }
 :focus-visible { outline: 2px solid var(--live); outline-offset: 1px; }
 #now { height: 26px; padding: 4px 0 2px; font: 13px/1.5 ui-monospace, monospace; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 #time { width: 100%; height: 96px; display: block; cursor: crosshair; } #time text { font: 11px system-ui, sans-serif; fill: var(--soft); }
@@ -76,7 +77,7 @@ dialog { color: var(--fg); background: var(--box); border: 1px solid var(--line)
 dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
 @media (max-width: 900px) { body { font-size: 13px; } #time { height: 84px; } #card { min-height: 5.4em; padding: 6px 10px; } #map { display: none; } }
 </style></head><body>
-<header><b>a run of dflow</b><span id="about"></span><button id="help" aria-label="keys and signs">?</button></header>
+<header><b>a run of dflow</b><span id="about"></span><button id="layer" title="without the nodes that an ordinary run merges or passes over: a loop's Merge, LoopCond, Switches of what another Switch sends" hidden>merged</button><button id="help" aria-label="keys and signs">?</button></header>
 <div id="notices" style="grid-column: 1 / 3"></div>
 <div id="graph"><nav id="crumbs" aria-label="which picture of the graph" hidden></nav><svg id="svg" role="img" aria-label="the graph of the run"><defs>
 <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1L7 4L0 7z"/></marker>
@@ -96,6 +97,8 @@ the timelines to that moment</dd>
 <dt>the small picture</dt><dd>is there where not all can be seen: a click or a drag on it goes there</dd>
 <dt>colours</dt><dd>each iteration has one; the number on a node is the iteration it last ran in, 2·5 iteration 5 of a loop inside iteration 2. Chips on edges
 are tokens that were made and not used yet.</dd>
+<dt>merged</dt><dd>hides the primitives for which an ordinary run has no tokens: its plan merges a loop's Merge with what delivers to it, and Switches
+that send on the same value</dd>
 <dt>dashed and struck through</dt><dd>dead: the branch, or the iteration, that was not taken</dd>
 </dl><button onclick="this.closest('dialog').close()">all right</button></dialog>
 <script>

@@ -21,12 +21,27 @@ const element = (name, attrs, parent, text) => {
 };
 
 // ---- the log ----
-const N = run.node.length;
-const sums = list => { let s = 0; return Float64Array.from(list, d => s += d); };
-const node = run.node, frame = sums(run.frame), iteration = sums(run.iteration), at = sums(run.at), took = run.took, memory = sums(run.memory);
-const dead = i => run.dead.charCodeAt(i) === 49;
-const whole = run.missing || run.lost ? 'on this page' : 'in all';
-const number = i => 1 + (run.missing && i >= run.first ? i + run.missing : i);       // of all tokens of the run
+// One of two layers is drawn: all primitives, or, as an ordinary run fires, without what the plan merged.
+const layer = run.layers.length > 1 && /merged$/.test(location.hash) ? 1 : 0, { edges, pictures } = run.layers[layer];
+const shows = (layer, k) => !(layer && run.nodes[run.node[k]].merged);
+const tokensOf = layer => {                                  // which there are, and how far apart the first and the last are
+  const list = [...run.node.keys()].filter(k => shows(layer, k)), total = layer ? run.merged : run.total;
+  return { list, total, first: upTo(list, run.first - 1), missing: total - list.length };
+};
+function upTo(list, k) {                                     // how many of a rising list are at most k
+  let low = 0, high = list.length;
+  while (low < high) { const m = (low + high) >> 1; if (list[m] <= k) low = m + 1; else high = m; }
+  return low;
+}
+const tokens = tokensOf(layer), { total, first, missing } = tokens, N = tokens.list.length;
+const column = list => tokens.list.map(k => list[k]);
+const sums = list => { let s = 0; return Float64Array.from(column(Float64Array.from(list, d => s += d))); };
+const node = column(run.node), frame = sums(run.frame), iteration = sums(run.iteration), at = sums(run.at), took = column(run.took), memory = sums(run.memory);
+const died = column(run.dead), dead = i => died[i] === '1';
+const whole = missing || run.lost ? 'on this page' : 'in all';
+const number = i => 1 + (missing && i >= first ? i + missing : i);       // of all tokens of the run
+const indexOf = k => Math.max(0, upTo(tokens.list, k) - 1);  // of the last one here that is not after that of the page
+if (run.fail && run.fail.token !== undefined) run.fail.token = shows(layer, run.fail.token) ? indexOf(run.fail.token) : undefined;
 const scopes = new Map(run.scopes.map(s => [s.id, s]));
 const MANY = iteration.reduce((a, b) => Math.max(a, b), 0) + 2;
 const place = (f, it) => f * MANY + it;                      // a frame and an iteration as one number
@@ -49,11 +64,6 @@ const colors = ['#0b63c4', '#a8501c', '#1f7a3d', '#a2307a', '#6450c4', '#0d727d'
 const colorOf = path => colors[path.reduce((sum, n, i) => sum + n * (path.length - i === 1 ? 1 : 3), 0) % colors.length];
 const of = run.nodes.map(() => []);                          // the tokens of each node
 for (let i = 0; i < N; i++) of[node[i]].push(i);
-const upTo = (list, k) => {                                  // how many of a rising list are at most k
-  let low = 0, high = list.length;
-  while (low < high) { const m = (low + high) >> 1; if (list[m] <= k) low = m + 1; else high = m; }
-  return low;
-};
 
 // ---- what lies on the edges: pairs of the token that made a value and the token that used it ----
 const children = new Map();
@@ -65,7 +75,7 @@ run.frames.forEach(([up, n, s], i) => {
 const byPlace = run.nodes.map(() => new Map());
 for (let i = 0; i < N; i++) byPlace[node[i]].set(place(frame[i], iteration[i]), i);
 const held = run.live && run.live.next !== undefined;        // the run is paused, and goes on from here
-const wires = run.edges.map(([a, b, port]) => {
+const wires = edges.map(([a, b, port]) => {
   const pairs = [], kind = run.nodes[a].type.replace(/^Ref/, ''), own = byPlace[a];
   const left = kind === 'Exit' ? new Map(of[a].map(i => [frame[i], i])) : null;
   for (const j of of[b]) {
@@ -100,7 +110,7 @@ const deadOn = (w, n) => {
 };
 
 // ---- the graph: one of its pictures ----
-const world = $('world'), pictures = run.pictures;
+const world = $('world');
 let picture = null, boxes = [], lines = [], chips = null;
 const itemOf = new Int32Array(run.nodes.length);             // of the picture: what shows a node; -1: nothing does
 const roomOn = l => {                                        // how many chips have room on a line
@@ -257,7 +267,7 @@ addEventListener('pointerup', () => { drag = null; });
 
 // ---- the source ----
 const onLine = new Map();                                    // by file and line: the nodes
-run.nodes.forEach((n, i) => { const key = n.line.join(':'); if (!onLine.has(key)) onLine.set(key, []); onLine.get(key).push(i); });
+run.nodes.forEach((n, i) => { const key = n.line.join(':'); if (layer && n.merged) return; if (!onLine.has(key)) onLine.set(key, []); onLine.get(key).push(i); });
 // Lua's comments, strings and words.
 const words = new RegExp([/(--\[\[[^]*?\]\]|--.*)/, /('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\[\[.*?\]\])/,
   /\b(and|break|do|else|elseif|end|false|for|function|goto|if|in|local|nil|not|or|repeat|return|then|true|until|while)\b/].map(r => r.source).join('|'), 'g');
@@ -311,7 +321,7 @@ function source([file, l]) {
 // ---- one moment ----
 const TRAIL = 10;
 let now = 0;
-const valueOf = k => run.value[k] ? run.values[run.value[k] - 1] : '';
+const valueOf = i => { const v = run.value[tokens.list[i]]; return v ? run.values[v - 1] : ''; };
 const micro = ns => ns >= 1e7 ? (ns / 1e6).toLocaleString('en', { maximumFractionDigits: 1 }) + ' ms' : (ns / 1e3).toLocaleString('en', { maximumFractionDigits: 1 }) + ' µs';
 const plural = (n, one) => `${n.toLocaleString('en')} ${one}${n === 1 ? '' : 's'}`;
 function show(k) {
@@ -323,7 +333,7 @@ function show(k) {
   }
   now = Math.max(0, Math.min(N - 1, k));
   $('at').value = now;
-  $('at').setAttribute('aria-valuetext', `token ${number(now)} of ${run.total}`);
+  $('at').setAttribute('aria-valuetext', `token ${number(now)} of ${total}`);
   chips.replaceChildren();
   boxes.forEach((b, i) => {
     const ran = upTo(b.list, now), last = ran ? b.list[ran - 1] : -1, age = now - last, lit = ran && age <= TRAIL, gone = ran && dead(last);
@@ -360,8 +370,8 @@ function show(k) {
   });
   const i = node[now], n = run.nodes[i], t = tag(now), ran = upTo(of[i], now);
   $('now').textContent = `${micro(at[now])}   ${n.name} (${n.type})${t ? ' in ' + t : ''}${dead(now) ? ', dead' : ''}`;
-  $('count').textContent = `token ${number(now).toLocaleString('en')} of ${run.total.toLocaleString('en')}`;
-  const card = $('card'), died = of[i].slice(0, ran).filter(dead).length;
+  $('count').textContent = `token ${number(now).toLocaleString('en')} of ${total.toLocaleString('en')}`;
+  const card = $('card'), lost = of[i].slice(0, ran).filter(dead).length;
   card.replaceChildren();
   const made = valueOf(now);
   element('b', {}, card, `${n.name} = ${n.type}(${n.args.join(', ')})`);
@@ -369,7 +379,7 @@ function show(k) {
   if (made) element('p', { class: 'value' }, card, '= ' + made);
   const past = of[i].slice(Math.max(0, ran - 6), ran - 1).reverse().filter(valueOf).map(k => `${tag(k) || 'before'}: ${valueOf(k)}`);
   if (past.length) element('p', { class: 'soft past' }, card, past.join('   '));
-  element('p', { class: 'soft' }, card, `${plural(ran, 'time')} so far${died ? `, ${died} of them dead` : ''}; ${plural(of[i].length, 'time')} ${whole}`);
+  element('p', { class: 'soft' }, card, `${plural(ran, 'time')} so far${lost ? `, ${lost} of them dead` : ''}; ${plural(of[i].length, 'time')} ${whole}`);
   const list = $('open'), going = openAt(now);
   list.replaceChildren();
   if (going.length) element('i', {}, list, 'open:');
@@ -385,7 +395,7 @@ function show(k) {
 let later = null;
 function remember() {                                        // so that the page's address leads back here
   clearTimeout(later);
-  later = setTimeout(() => { try { history.replaceState(null, '', '#' + number(now)); } catch (e) { /* a page without an address */ } }, 400);
+  later = setTimeout(() => { try { history.replaceState(null, '', '#' + number(now) + (layer ? ',merged' : '')); } catch (e) { /* a page without an address */ } }, 400);
 }
 //- The next token of one of these nodes, after the last one the first again.
 function nextOf(nodes) {
@@ -498,14 +508,22 @@ addEventListener('keydown', e => {
   else return;
   e.preventDefault();
 });
+$('layer').hidden = run.layers.length === 1;
+$('layer').setAttribute('aria-pressed', layer === 1);
+$('layer').onclick = () => {                                 // the same moment in the other layer
+  const other = tokensOf(1 - layer), k = N ? Math.max(0, upTo(other.list, tokens.list[now]) - 1) : 0;
+  clearTimeout(later);
+  history.replaceState(null, '', `#${1 + (k >= other.first ? k + other.missing : k)}${layer ? '' : ',merged'}`);
+  location.reload();
+};
 addEventListener('resize', () => { measure(); draw(); show(now); });
 
 // ---- what is to be said ----
 const notice = (text, bad) => element('div', { class: bad ? 'notice bad' : 'notice' }, $('notices'), text);
-$('about').textContent = `${plural(run.nodes.length, 'node')}, ${plural(run.total, 'token')}, ${plural(run.scopes.length - 1, 'loop')}`
+$('about').textContent = `${plural(run.nodes.filter(n => !(layer && n.merged)).length, 'node')}, ${plural(total, 'token')}, ${plural(run.scopes.length - 1, 'loop')}`
   + (N ? `, ${micro(at[N - 1] + took[N - 1])}` : '') + (run.ok ? '' : ', failed');
 if (run.fail) notice(run.fail.message, true);
-if (run.missing) notice(`Tokens ${(run.first + 1).toLocaleString('en')} to ${(run.first + run.missing).toLocaleString('en')} of ${run.total.toLocaleString('en')}`
+if (missing) notice(`Tokens ${(first + 1).toLocaleString('en')} to ${(first + missing).toLocaleString('en')} of ${total.toLocaleString('en')}`
   + ' are not on this page: of a long run it holds the first and the last.');
 if (run.live && run.live.unlogged) notice('This run began before it was shown, so its tokens are not known here; those of the next one are.');
 if (run.lost) notice(`The log was full: the last ${plural(run.lost, 'event')} of the run are missing here.`);
@@ -514,11 +532,12 @@ measure();
 draw();
 started = true;
 // A run that is shown while it goes on: the page that comes after this one looks where this one did.
+window.layer = layer ? '#merged' : '';
 window.standing = () => following ? null : { ...view, picture: pictures.indexOf(picture) };
 window.stand = v => { if (v.picture && pictures[v.picture]) enter(v.picture); leave(); look(v.x, v.y, v.k); };
-const asked = /^#(\d+)$/.exec(location.hash);
+const asked = /^#(\d+)/.exec(location.hash);
 const wanted = asked ? +asked[1] - 1 : run.fail ? run.fail.token === undefined ? N - 1 : run.fail.token : run.live ? N - 1 : 0;
-show(run.missing && wanted >= run.first ? Math.max(run.first, wanted - run.missing) : wanted);
+show(asked && missing && wanted >= first ? Math.max(first, wanted - missing) : wanted);
 world.getBoundingClientRect();                               // it is there now, and glides from here on
 glide();
 ]==]
