@@ -33,19 +33,34 @@ def row(fields, names):
   return '\n'.join(lines + [rest])
 
 
+def check_outputs(names):
+  """In a FunctionDef outputs are called by TensorFlow's names, which export_function.c takes from the entries."""
+  wrong = []
+  for name, ours in names.items():
+    op = op_def_registry.get(name)
+    theirs = [a.name for a in op.output_arg] if op else []
+    if theirs and theirs != ours and not name.startswith('TensorArray'):
+      wrong.append('%s: %s, TensorFlow has %s' % (name, ' '.join(ours), ' '.join(theirs)))
+  if wrong:
+    sys.exit('outputs of other names:\n' + '\n'.join(wrong))
+
+
 def main():
   code = '''
     local registry = require 'dflow.front.registry'
     for _, t in ipairs(registry.types()) do
-      local words = { t }
-      for var, set in pairs(registry.entry(t).types) do
+      local words, entry = { t }, registry.entry(t)
+      for var, set in pairs(entry.types) do
         for d in pairs(set) do words[#words + 1] = var .. '=' .. d end
       end
+      for _, o in ipairs(entry.outputs) do words[#words + 1] = o.name .. '=' end
       print(table.concat(words, ' '))
     end'''
   lines = subprocess.run([sys.argv[1], '-e', code], capture_output=True, text=True, check=True).stdout.splitlines()
-  ours = {line.split()[0]: {tuple(word.split('=')) for word in line.split()[1:]} for line in lines}
+  words = {line.split()[0]: [tuple(word.split('=')) for word in line.split()[1:]] for line in lines}
+  ours = {name: {(var, t) for var, t in pairs if t} for name, pairs in words.items()}
   types, rows, narrow = list(ours), {}, {}
+  check_outputs({name: [var for var, t in pairs if not t] for name, pairs in words.items()})
   print('''/* export_table.c: the arguments and attributes of TensorFlow's ops, as far as dflow has an entry of that type.
  *
  * Written by spec/tensorflow_op_table.py from TensorFlow %s. An argument is the attribute that holds its type, `=3`

@@ -80,9 +80,9 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
     .attrs = "epsilon:float=0.0001 exponential_avg_factor:float=1 " FORMAT_AND_TRAINING, \
     .doc = "batch normalisation of x [n, h, w, c] (or [n, c, h, w]), with the batch's mean and variance in training", \
     .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = ref_batch_norm, [DF_CPU] = cpu_batch_norm } }
-#define NORM_GRAD(TYPE, MORE) \
+#define NORM_GRAD(TYPE, MORE, LAST) \
   { .type = TYPE, .in = "y_backprop:T x:T scale:T reserve_space_1:T reserve_space_2:T" MORE, \
-    .out = "x_backprop:T scale_backprop:T offset_backprop:T reserve_space_3:T reserve_space_4:T", \
+    .out = "x_backprop:T scale_backprop:T offset_backprop:T " LAST, \
       .types = "T=float32|float64", \
     .attrs = "epsilon:float=0.0001 " FORMAT_AND_TRAINING, \
       .doc = "the gradient of FusedBatchNorm", \
@@ -92,8 +92,8 @@ static const df_op ops[] = {
   NORM("FusedBatchNorm", ""),
   NORM("FusedBatchNormV2", ""),
   NORM("FusedBatchNormV3", " reserve_space_3:T"),
-  NORM_GRAD("FusedBatchNormGrad", ""),
-  NORM_GRAD("FusedBatchNormGradV2", ""),
-  NORM_GRAD("FusedBatchNormGradV3", " reserve_space_3:T"),
+  NORM_GRAD("FusedBatchNormGrad", "", "reserve_space_3:T reserve_space_4:T"),
+  NORM_GRAD("FusedBatchNormGradV2", "", "reserve_space_3:T reserve_space_4:T"),
+  NORM_GRAD("FusedBatchNormGradV3", " reserve_space_3:T", "reserve_space_4:T reserve_space_5:T"),
 };
 const dfi_op_table dfi_ops_batch_norm = { ops, sizeof ops / sizeof *ops };

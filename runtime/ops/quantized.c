@@ -137,6 +137,7 @@ static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[0]-
 #define WINDOW_RANGES "min_input:float32 max_input:float32 min_filter:float32 max_filter:float32"
 #define ASKED " min_freezed_output:float32 max_freezed_output:float32"
 #define OUT_RANGE ":out_type min_output:float32 max_output:float32"
+#define OUT_BOUNDS ":out_type output_min:float32 output_max:float32"
 #define BYTES "qint8|quint8"
 #define POOL .in = "input:T min_input:float32 max_input:float32", \
   .out = "output:T min_output:float32 max_output:float32", .types = "T=" BYTES, \
@@ -212,7 +213,7 @@ static const df_op ops[] = {
     .doc = "matmul + bias of what a and b stand for, as floats" },
   { .type = "Requantize", .lua = "requantize",
     .in = "input:Tinput input_min:float32 input_max:float32 requested_output_min:float32 requested_output_max:float32",
-    .out = "output" OUT_RANGE, .types = "Tinput=quantized out_type=quantized", .attrs = "out_type:dtype",
+    .out = "output" OUT_BOUNDS, .types = "Tinput=quantized out_type=quantized", .attrs = "out_type:dtype",
     .doc = "T[...] = requantize(input[...], input_min, input_max, requested_output_min, requested_output_max; "
            "out_type): the integers of out_type that stand for the same numbers, in the range that is asked for.",
     .example = "df.cast(df.requantize(df.cast({0, 1000, 2000}, 'qint32'), -2^31, 2^31, 0, 4000, {out_type = "
@@ -228,7 +229,7 @@ static const df_op ops[] = {
     .output = "0.5", .see = "requantize",
     .shape = shape_range, NONE, .cost = cost_stream, .kernel = { [DF_REF] = ref_requantization_range } },
   { .type = "QuantizeDownAndShrinkRange", .in = "input:Tinput input_min:float32 input_max:float32",
-    .out = "output" OUT_RANGE, .types = "Tinput=quantized out_type=quantized", .attrs = "out_type:dtype",
+    .out = "output" OUT_BOUNDS, .types = "Tinput=quantized out_type=quantized", .attrs = "out_type:dtype",
     .doc = "Requantize to the range that RequantizationRange finds", .shape = shape_same, NONE, .cost = cost_stream,
     .kernel = { [DF_REF] = ref_quantize_down } },
   { .type = "QuantizedRelu", RELU("quint8"), .doc = "max(0, what features stand for), in the same range",
