@@ -204,6 +204,17 @@ static void copy_attrs(dfi_lower *l, const Pb__NodeDef *from, Pb__NodeDef *to, c
   }
 }
 
+/* A loop of primitives in a body: each call has a frame of its own. */
+static void name_frame(dfi_lower *l, Pb__NodeDef *n, const char *prefix) {
+  if (strcmp(n->op, "Enter") && strcmp(n->op, "RefEnter")) return;
+  for (size_t i = 0; i < n->n_attr; i++) {
+    Pb__AttrValue *v = n->attr[i]->value;
+    if (strcmp(n->attr[i]->key, "frame_name") || v->value_case != PB__ATTR_VALUE__VALUE_S) continue;
+    char *name = dfi_lower_text(l, "%s/%.*s", prefix, (int)v->s.len, (const char *)v->s.data);
+    v->s = (ProtobufCBinaryData){ .len = strlen(name), .data = (uint8_t *)name };
+  }
+}
+
 /* Is this a loop constant, there in every iteration whether its body runs or not? */
 static bool is_loop_constant(const char *input) {
   const char *slash = strrchr(input, '/');
@@ -259,6 +270,7 @@ static int32_t put_node(dfi_lower *l, const body *b, const Pb__NodeDef *from, co
   l->n = before;                             /* lower_node puts it there */
   to->device = from->device;
   copy_attrs(l, from, to, b->attr, b->nattr);
+  name_frame(l, to, b->prefix);
   for (size_t k = 0; k < from->n_input; k++) {
     const char *input = resolve(l, b, from->input[k], 0);
     if (!input) return l->err->code;
@@ -355,11 +367,6 @@ const char *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate)
   if (!any) return gate;
   Pb__NodeDef *g = dfi_lower_node(l, "NoOp", dfi_lower_text(l, "%s/begin", n->name));
   for (size_t i = 0; i < n->n_input; i++) if (n->input[i][0] == '^') dfi_lower_input(l, g, n->input[i]);
-  if (gate && !(n->n_input == 1 && !strcmp(n->input[0], gate))) {
-    bool there = false;
-    for (size_t i = 0; i < g->n_input; i++) there |= !strcmp(g->input[i], gate);
-    if (!there) dfi_lower_input(l, g, gate);
-  }
   return dfi_lower_text(l, "^%s", g->name);
 }
 

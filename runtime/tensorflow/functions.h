@@ -57,8 +57,9 @@ bool         dfi_lower_hangs(const Pb__NodeDef *n);  /* does it wait for somethi
 /* Does call n wait for more than what it is given and the gate of the body that it stands in? */
 bool         dfi_lower_waits(const Pb__NodeDef *n, const char *gate);
 const char  *dfi_lower_held(dfi_lower *l, const char *name, const char *value, const char *gate); /* value after gate */
-/* A control input that is live when call n runs: its own gate, which also waits for n's control inputs where it has
-   any. */
+/* A control input that is live when call n runs: that of the body that it stands in or, where n has control inputs,
+   one that waits for them. They are nodes of that body, live when it is, and n may stand in a loop's frame with them.
+   */
 const char  *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate);
 /* Puts a function's nodes under prefix; one that calls itself is called, by a FunctionCall of that name. gate: a
  * control input that is live when the body is, or NULL; waits: the arguments may be there before it. *ret: the results,
