@@ -50,22 +50,26 @@ static bool is_taken(const dfi_export *e, const char *name) {
   return false;
 }
 
-/* The name, or one like it that is free. With parts: so that a node's second halves have theirs, too. */
-static const char *claim_free(dfi_export *e, char *name, bool parts) {
-  static const char *const part[] = { "body", "handle", "flow" };
-  enum { PARTS = sizeof part / sizeof *part };
+enum { PARTS = 3 };     /* of a primitive or an array; a tape's handles follow */
+static const char *part_name(dfi_export *e, const char *name, int32_t i) {
+  static const char *const part[PARTS] = { "body", "handle", "flow" };
+  return i < PARTS ? dfi_lower_text(&e->l, "%s/%s", name, part[i])
+                   : dfi_lower_text(&e->l, "%s/slot_%d", name, i - PARTS);
+}
+
+/* The name, or one like it that is free, and so are those of so many parts of the node. */
+static const char *claim_free(dfi_export *e, char *name, int32_t parts) {
   for (char *p = name; *p; p++)
     if (!letter(*p, p == name)) *p = p == name ? '.' : '_';
-  const char *free_one = name, *half[PARTS] = { NULL };
+  const char *free_one = name;
   for (int32_t i = 1; ; i++) {
     bool good = !is_taken(e, free_one);
-    for (int32_t k = 0; k < PARTS && parts && good; k++)
-      good = !is_taken(e, half[k] = dfi_lower_text(&e->l, "%s/%s", free_one, part[k]));
+    for (int32_t k = 0; k < parts && good; k++) good = !is_taken(e, part_name(e, free_one, k));
     if (good) break;
     free_one = dfi_lower_text(&e->l, "%s_%d", name, i);
   }
   claim(e, free_one);
-  for (int32_t k = 0; k < PARTS && parts; k++) claim(e, half[k]);
+  for (int32_t k = 0; k < parts; k++) claim(e, part_name(e, free_one, k));
   return free_one;
 }
 
@@ -75,7 +79,7 @@ const char *dfi_export_name(dfi_export *e, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  return claim_free(e, dfi_lower_text(&e->l, "%s", text), false);
+  return claim_free(e, dfi_lower_text(&e->l, "%s", text), 0);
 }
 
 /* ---- what is needed --------------------------------------------------------------------------------------- */
@@ -111,6 +115,7 @@ static void need_all(dfi_export *e) {
     for (int32_t i = 0; i < n->nin; i++) need(e, n->in[i].node);
     for (int32_t i = 0; i < n->ncontrol; i++) need(e, n->control[i]);
     need_around(e, n);
+    dfi_export_need_function(e, n, need);
     if (!dfi_is_variable(n)) continue;
     df_output init = e->graph->variable_init && !e->frozen && !dfi_export_value(e, n)
                          ? dfi_map_get(e->graph->variable_init, (df_output){ n, 0 })
@@ -151,6 +156,7 @@ const char *dfi_export_ref(dfi_export *e, df_output o) {
     dfi_export_refuse(e, "it takes a TensorArray as no op of TensorFlow does");
     return name;
   }
+  if (dfi_export_is_tape(e, o)) dfi_export_refuse(e, "it takes the tape of a call as no op of TensorFlow does");
   if (read_through(o.node) == o.index) return dfi_lower_text(&e->l, "%s/body", name);
   return o.index ? dfi_lower_text(&e->l, "%s:%d", name, o.index) : name;
 }
@@ -205,7 +211,9 @@ static bool is_primitive(const df_node *n) {
 static void write_node(dfi_export *e, df_node *n) {
   e->current = n;
   const char *type = dfi_op_info_at(n->op)->op->type;
-  if (dfi_export_array_node(e, n) || dfi_export_frozen_node(e, n) || dfi_export_special(e, n)) return;
+  if (dfi_export_function_node(e, n) || dfi_export_array_node(e, n) || dfi_export_frozen_node(e, n) ||
+      dfi_export_special(e, n))
+    return;
   if (e->frozen && !strncmp(type, "Ref", 3) && is_primitive(n)) type += 3;       /* what was a reference is a value */
   dfi_export_plain(e, type_of(e, type), e->name[n->id]);
   int32_t side = read_through(n);
@@ -234,22 +242,30 @@ static int32_t refuse_all(dfi_export *e) {
                   e->nrefused, e->nrefused == 1 ? "" : "s", text);
 }
 
-static bool is_in_function(const df_context *c) {
-  while (c && c->kind != DFI_CALLED) c = c->parent;
-  return c != NULL;
-}
-
 /* Is the node one of those that the whole graph has? A primitive that is not there for a result of its cond or loop
- * comes with what needs it; a function's body is the call's, which TensorFlow's graphs have no op for. */
+ * comes with what needs it, and so does a function's body. */
 static bool is_whole(const df_node *n) {
   df_flow flow = dfi_op_info_at(n->op)->op->flow;
-  if (is_in_function(n->context)) return false;
+  if (dfi_export_function_of(n->context)) return false;
   return !is_primitive(n) || ((flow == DF_MERGE || flow == DF_EXIT) && n->nin && n->in[0].node);
 }
 
-static bool has_parts(const df_node *n) {
-  return is_primitive(n) ||
-         (n->nout && n->out[0].dtype == DF_RESOURCE && !strncmp(dfi_op_info_at(n->op)->op->type, "TensorArray", 11));
+static int32_t parts_of(const dfi_export *e, df_node *n) {
+  const bool handles = n->nout && n->out[0].dtype == DF_RESOURCE;
+  const bool returns = dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_RETURN;
+  const int32_t slots = handles   ? dfi_export_handles(e, (df_output){ n, 0 })
+                        : returns ? dfi_export_kept(e, n)
+                                  : 0;
+  const bool array = handles && (!strncmp(dfi_op_info_at(n->op)->op->type, "TensorArray", 11) ||
+                                 dfi_export_behind(e, n).node);
+  return slots ? PARTS + slots : is_primitive(n) || array ? PARTS : 0;
+}
+
+/* An argument has a name of its function's own. */
+static const char *name_of(dfi_export *e, df_node *n) {
+  return dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_ARG && dfi_export_function_of(n->context)
+             ? dfi_lower_text(&e->l, "arg_%lld", (long long)n->attrs[1].i)
+             : claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(n)), parts_of(e, n));
 }
 
 static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
@@ -266,14 +282,13 @@ static int32_t start(dfi_export *e, int32_t n, const int32_t *outputs) {
   for (int32_t i = 0; i < g->n && n < 0; i++) if (!left_out[i] && is_whole(g->node[i])) need(e, g->node[i]);
   dfi_free(left_out);
   need_all(e);
-  for (int32_t i = 0; i < g->n; i++)
-    if (e->needed[i])
-      e->name[i] = claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(g->node[i])), has_parts(g->node[i]));
+  dfi_export_find_elements(e);
+  for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) e->name[i] = name_of(e, g->node[i]);
   dfi_export_arrays_meet(e);
   for (int32_t i = 0; i < g->n; i++) if (e->needed[i]) write_node(e, g->node[i]);
   dfi_export_init(e);
   dfi_export_check_dtypes(e);
-  return e->nrefused ? refuse_all(e) : DF_OK;
+  return DF_OK;
 }
 
 /* Takes what is said of variables. */
@@ -291,13 +306,29 @@ static int32_t take_variables(dfi_export *e, int32_t n, const int32_t *variable,
   return DF_OK;
 }
 
+/* The bytes of all that is written. */
+static df_tensor *packed(dfi_export *e, int32_t form, Pb__FunctionDefLibrary *library) {
+  Pb__VersionDef versions = PB__VERSION_DEF__INIT;
+  versions.producer = 1087;                    /* TensorFlow 2.12 and later; any of TensorFlow 1's ops is known there */
+  Pb__GraphDef graph = PB__GRAPH_DEF__INIT;
+  graph.n_node = e->l.n;
+  graph.node = e->l.node;
+  graph.versions = &versions;
+  graph.library = library;
+  const ProtobufCMessage *m = form & DF_EXPORT_CONTEXT ? &dfi_export_meta(e, &graph)->base : &graph.base;
+  if (form & DF_EXPORT_TEXT) return dfi_export_text(m, e->err);
+  const int64_t size = (int64_t)protobuf_c_message_get_packed_size(m);
+  df_tensor *result = df_tensor_new(DF_UINT8, 1, &size, e->err);
+  if (result) protobuf_c_message_pack(m, result->data);
+  return result;
+}
+
 df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, int32_t form, int32_t nvariable,
                                const int32_t *variable, df_tensor *const *value, df_error *err) {
   size_t nodes = (size_t)g->n + 1;
   df_error own;
   dfi_short = false;
   if (!err) err = &own;
-  const bool with_context = form & DF_EXPORT_CONTEXT;
   dfi_export e = { .graph = g,
                    .err = err,
                    .frozen = form & DF_EXPORT_FROZEN,
@@ -305,28 +336,19 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, i
                    .needed = dfi_xcalloc(nodes, 1),
                    .array = dfi_xcalloc(nodes, 1),
                    .moves = dfi_xcalloc(nodes, sizeof *e.moves),
+                   .element = dfi_xcalloc(nodes, sizeof *e.element),
                    .name = dfi_xcalloc(nodes, sizeof *e.name) };
   e.l.d = e.d;
   e.l.err = err;
   df_tensor *result = NULL;
   if (take_variables(&e, nvariable, variable, value) == DF_OK && start(&e, n, outputs) == DF_OK) {
     if (!(form & DF_EXPORT_CLEAR_DEVICES)) dfi_export_devices(&e);
-    if (with_context) dfi_export_snapshots(&e);
-    Pb__VersionDef versions = PB__VERSION_DEF__INIT;
-    versions.producer = 1087;                  /* TensorFlow 2.12 and later; any of TensorFlow 1's ops is known there */
-    Pb__GraphDef graph = PB__GRAPH_DEF__INIT;
-    graph.n_node = e.l.n;
-    graph.node = e.l.node;
-    graph.versions = &versions;
-    const ProtobufCMessage *m = with_context ? &dfi_export_meta(&e, &graph)->base : &graph.base;
-    if (form & DF_EXPORT_TEXT) result = dfi_export_text(m, err);
-    else {
-      int64_t size = (int64_t)protobuf_c_message_get_packed_size(m);
-      result = df_tensor_new(DF_UINT8, 1, &size, err);
-      if (result) protobuf_c_message_pack(m, result->data);
-    }
+    if (form & DF_EXPORT_CONTEXT) dfi_export_snapshots(&e);
+    Pb__FunctionDefLibrary *library = e.nrefused ? NULL : dfi_export_library(&e);
+    if (e.nrefused) refuse_all(&e); else result = packed(&e, form, library);
   }
-  dfi_free(e.need); dfi_free(e.needed); dfi_free(e.array); dfi_free(e.moves); dfi_free(e.name); dfi_free(e.taken);
+  dfi_free(e.need); dfi_free(e.needed); dfi_free(e.array); dfi_free(e.moves); dfi_free(e.element);
+  dfi_free(e.name); dfi_free(e.taken);
   dfi_free(e.refused);
   dfi_free(e.place); dfi_free(e.l.node); dfi_free(e.variable);
   dfi_graphdef_free(e.d);

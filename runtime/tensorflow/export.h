@@ -45,6 +45,7 @@ typedef struct dfi_export {
   uint8_t      *array;          /* by id: is its handle a TensorArray's? dfi_export_is_array */
   /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
   bool         *moves;
+  df_output    *element;        /* by id, of what makes an array: a handle that is written to it, or none */
   const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
   struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
   dfi_export_variable *variable; int32_t nvariable;                     /* owned */
@@ -89,6 +90,29 @@ bool dfi_export_special(dfi_export *e, const df_node *n);
 bool dfi_export_is_array(dfi_export *e, df_output o);
 void dfi_export_arrays_meet(dfi_export *e);                       /* fills moves */
 bool dfi_export_array_node(dfi_export *e, const df_node *n);      /* false: it has nothing to do with arrays */
+const char *dfi_export_array_handle(dfi_export *e, df_output o);
+const char *dfi_export_array_flow(dfi_export *e, df_output o);
+df_node *dfi_export_array_made(const dfi_export *e, df_output o);  /* what made the array, by the first of its ways */
+void dfi_export_enter_attrs(dfi_export *e, Pb__NodeDef *def, const df_node *enter, bool constant);
+/* export_function.c */
+dfi_function *dfi_export_function_of(const df_context *c);        /* in whose body c lies; NULL: in none */
+/* Names what n needs beside its inputs: a call its function, a load of a tape the save. */
+void dfi_export_need_function(dfi_export *e, const df_node *n, void (*need)(dfi_export *e, df_node *n));
+void dfi_export_find_elements(dfi_export *e);                     /* fills element */
+bool dfi_export_is_tape(const dfi_export *e, df_output o);
+const char *dfi_export_tape_handle(dfi_export *e, df_output tape, int32_t i);     /* of its slot i */
+/* How many handles an element of the array is; -1: its elements are no tapes. */
+int32_t dfi_export_element_handles(const dfi_export *e, df_output array);
+/* A NoOp under the name of the current node, whose tape has so many handles under names of their own. */
+void dfi_export_stands_for(dfi_export *e, int32_t handles);
+int32_t dfi_export_handles(const dfi_export *e, df_output o);     /* how many handles a tape is; 0: it is none */
+int32_t dfi_export_kept(const dfi_export *e, const df_node *ret); /* how many slots of its tape a function returns */
+/* The value that a FunctionLoad reads or that a captured argument is outside; none of others. */
+df_output dfi_export_behind(const dfi_export *e, const df_node *n);
+bool dfi_export_function_node(dfi_export *e, const df_node *n);   /* false: it has nothing to do with functions */
+const char *dfi_export_function_name(dfi_export *e, const dfi_function *f);
+/* Moves what lies in functions into FunctionDefs, in the arena; NULL: there are none. */
+Pb__FunctionDefLibrary *dfi_export_library(dfi_export *e);
 /* export_variable.c */
 /* what a variable begins with, or is; NULL: not given */
 const df_tensor *dfi_export_value(const dfi_export *e, const df_node *n);

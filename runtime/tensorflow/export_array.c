@@ -38,9 +38,12 @@ enum { UNKNOWN = 0, NO = 1, YES = 2 };
 
 bool dfi_export_is_array(dfi_export *e, df_output o) {
   df_node *n = o.node;
-  if (dfi_dtype(o) != DF_RESOURCE) return false;
+  if (dfi_dtype(o) != DF_RESOURCE || dfi_export_is_tape(e, o)) return false;
   while (!e->array[n->id] && !array_op(n) && passes(n) && n->nin) n = n->in[0].node;
-  uint8_t answer = e->array[n->id] ? e->array[n->id] : array_op(n) ? YES : NO;
+  const df_output behind = dfi_export_behind(e, n);
+  uint8_t answer = e->array[n->id]                                                  ? e->array[n->id]
+                   : array_op(n) || (behind.node && dfi_export_is_array(e, behind)) ? YES
+                                                                                    : NO;
   e->array[o.node->id] = answer;
   return answer == YES;
 }
@@ -55,6 +58,19 @@ static df_node *root(const dfi_export *e, df_output o) {
     } else if (flow_kind(n) == DF_MERGE && e->moves[n->id]) return n;
     else if (!passes(n)) return n;
     n = n->in[0].node;
+  }
+}
+
+df_node *dfi_export_array_made(const dfi_export *e, df_output o) {
+  for (int32_t steps = 0;; steps++) {
+    df_node *n = o.node;
+    const df_output behind = dfi_export_behind(e, n);
+    const df_node *outer = array_op(n) && is(n, "Read") ? dfi_export_array_made(e, n->in[0]) : NULL;
+    if (steps > e->nneed) return n;                       /* an element that comes from itself */
+    if (behind.node) o = behind;
+    else if (outer && e->element[outer->id].node) o = e->element[outer->id];
+    else if (n->nin && (passes(n) || (array_op(n) && (writes(n) || is(n, "Join"))))) o = n->in[0];
+    else return n;
   }
 }
 
@@ -79,22 +95,22 @@ void dfi_export_arrays_meet(dfi_export *e) {
 
 /* ---- its handle, and its flow ------------------------------------------------------------------------------------ */
 
-static const char *handle_of(dfi_export *e, df_output o);
-
 /* The handle of a Merge that does not move, in the Merge's context: what came into the cond. */
 static const char *handle_around(dfi_export *e, df_node *merge) {
   const df_context *around = merge->context;
   for (df_node *n = merge->in[0].node; ; n = n->in[0].node) {
     df_flow f = flow_kind(n);
-    if (f == DF_SWITCH && n->context->parent == around && n->context->kind == DFI_BRANCH) return handle_of(e, n->in[0]);
-    if (n->context == around || n->nin == 0) return handle_of(e, (df_output){ n, 0 });
+    if (f == DF_SWITCH && n->context->parent == around && n->context->kind == DFI_BRANCH)
+      return dfi_export_array_handle(e, n->in[0]);
+    if (n->context == around || n->nin == 0) return dfi_export_array_handle(e, (df_output){ n, 0 });
   }
 }
 
 static df_node *merge_of_exit(const df_node *exit) { return exit->in[0].node->in[0].node; }
-static const char *handle_of(dfi_export *e, df_output o) {
+const char *dfi_export_array_handle(dfi_export *e, df_output o) {
   df_node *n = o.node;
   const char *name = e->name[n->id];
+  if (dfi_export_behind(e, n).node) return name;
   for (; array_op(n); n = n->in[0].node, name = e->name[n->id]) {
     if (is(n, "Read")) return name;
     if (is(n, "") || is(n, "Grad")) return name;
@@ -105,24 +121,27 @@ static const char *handle_of(dfi_export *e, df_output o) {
   case DF_ENTER: return dfi_lower_text(&e->l, "%s/handle", name);
   case DF_MERGE:
     if (e->moves[n->id]) return dfi_lower_text(&e->l, "%s/handle", name);
-    return n->context->kind == DFI_PRED || flow_kind(n->in[0].node) == DF_ENTER ? handle_of(e, n->in[0])
+    return n->context->kind == DFI_PRED || flow_kind(n->in[0].node) == DF_ENTER ? dfi_export_array_handle(e, n->in[0])
                                                                                 : handle_around(e, n);
   case DF_SWITCH:
-    if (dfi_flow_is(n->in[1].node, FLOW_LOOP_COND) && !e->moves[n->in[0].node->id]) return handle_of(e, n->in[0]);
+    if (dfi_flow_is(n->in[1].node, FLOW_LOOP_COND) && !e->moves[n->in[0].node->id])
+      return dfi_export_array_handle(e, n->in[0]);
     return dfi_lower_text(&e->l, "%s/handle:%d", name, o.index);
   case DF_NEXT_ITERATION: return dfi_lower_text(&e->l, "%s/handle", name);
   case DF_EXIT: {
     df_node *merge = merge_of_exit(n);
     if (e->moves[merge->id]) return dfi_lower_text(&e->l, "%s/handle", name);
-    return handle_of(e, merge->in[0].node->in[0]);
+    return dfi_export_array_handle(e, merge->in[0].node->in[0]);
   }
-  default: return handle_of(e, n->in[0]);                             /* Identity */
+  default: return dfi_export_array_handle(e, n->in[0]);                             /* Identity */
   }
 }
 
-static const char *array_flow(dfi_export *e, df_output o) {
+const char *dfi_export_array_flow(dfi_export *e, df_output o) {
   df_node *n = o.node;
   const char *name = e->name[n->id];
+  if (flow_kind(n) == DF_FUNCTION_ARG) return dfi_lower_text(&e->l, "%s_flow", name);
+  if (dfi_export_behind(e, n).node) return dfi_lower_text(&e->l, "%s/flow", name);
   if (array_op(n)) {
     if (is(n, "Read")) return dfi_lower_text(&e->l, "%s/flow", name);
     return is(n, "") || is(n, "Grad") ? dfi_lower_text(&e->l, "%s:1", name) : name;
@@ -135,7 +154,7 @@ static const char *array_flow(dfi_export *e, df_output o) {
 
 /* ---- the primitives ---------------------------------------------------------------------------------------------- */
 
-static void enter_attrs(dfi_export *e, Pb__NodeDef *def, const df_node *n, bool constant) {
+void dfi_export_enter_attrs(dfi_export *e, Pb__NodeDef *def, const df_node *n, bool constant) {
   const df_attr *frame = &n->attrs[DFI_ENTER_FRAME_NAME];
   dfi_lower_string(&e->l, def, "frame_name", frame->s);
   dfi_lower_bool(&e->l, def, "is_constant", constant);
@@ -149,7 +168,7 @@ static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool
   const char *name = e->name[n->id];
   Pb__NodeDef *def = dfi_export_node(e, type_of(n), handle ? dfi_lower_text(&e->l, "%s/handle", name) : name, outputs);
   for (int32_t i = 0; i < arrays; i++)
-    dfi_lower_input(&e->l, def, handle ? handle_of(e, n->in[i]) : array_flow(e, n->in[i]));
+    dfi_lower_input(&e->l, def, handle ? dfi_export_array_handle(e, n->in[i]) : dfi_export_array_flow(e, n->in[i]));
   if (f == DF_SWITCH) dfi_lower_input(&e->l, def, dfi_export_ref(e, n->in[1]));
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "T", handle ? DF_RESOURCE : DF_FLOAT32);
@@ -158,7 +177,7 @@ static Pb__NodeDef *primitive(dfi_export *e, const df_node *n, bool handle, bool
     dfi_lower_int(&e->l, def, "N", n->nin);
     if (!handle) dfi_export_output_shapes(e, def, &scalar);
   }
-  if (f == DF_ENTER) enter_attrs(e, def, n, constant);
+  if (f == DF_ENTER) dfi_export_enter_attrs(e, def, n, constant);
   return def;
 }
 
@@ -217,8 +236,8 @@ static const char *count_up(dfi_export *e, const char *count) {
 
 static const char *size_of(dfi_export *e, const char *name, df_output h) {
   Pb__NodeDef *n = dfi_export_node(e, "TensorArraySizeV3", name, 1);
-  dfi_lower_input(&e->l, n, handle_of(e, h));
-  dfi_lower_input(&e->l, n, array_flow(e, h));
+  dfi_lower_input(&e->l, n, dfi_export_array_handle(e, h));
+  dfi_lower_input(&e->l, n, dfi_export_array_flow(e, h));
   return name;
 }
 
@@ -249,10 +268,10 @@ static const char *rows_of(dfi_export *e, int32_t i) {
 static Pb__NodeDef *on_array(dfi_export *e, const char *type, int32_t outputs, const char *a, const char *b) {
   const df_node *n = e->current;
   Pb__NodeDef *def = dfi_export_node(e, type, e->name[n->id], outputs);
-  dfi_lower_input(&e->l, def, handle_of(e, n->in[0]));
+  dfi_lower_input(&e->l, def, dfi_export_array_handle(e, n->in[0]));
   if (a) dfi_lower_input(&e->l, def, a);
   if (b) dfi_lower_input(&e->l, def, b);
-  dfi_lower_input(&e->l, def, array_flow(e, n->in[0]));
+  dfi_lower_input(&e->l, def, dfi_export_array_flow(e, n->in[0]));
   return def;
 }
 
@@ -262,29 +281,90 @@ static void element_shape(dfi_export *e, Pb__NodeDef *def, const char *key, int3
   dfi_export_shape(e, def, key, known ? (int32_t)a->i - skip : -1, a->ints + (known ? skip : 0));
 }
 
+static const char *times(dfi_export *e, const char *count, int32_t by) {
+  const char *own = e->name[e->current->id];
+  Pb__NodeDef *n = dfi_export_node(e, "Mul", dfi_export_name(e, "%s/times", own), 1);
+  dfi_lower_input(&e->l, n, count);
+  dfi_lower_input(&e->l, n, dfi_export_number(e, dfi_export_name(e, "%s/handles", own), DF_INT32, by));
+  dfi_lower_type(&e->l, n, "T", DF_INT32);
+  return n->name;
+}
+
+/* Where handle i of element `index` lies in an array whose elements are tapes of so many handles. */
+static const char *place_of(dfi_export *e, const char *index, int32_t handles, int32_t i) {
+  const char *own = e->name[e->current->id];
+  const char *first = times(e, index, handles);
+  Pb__NodeDef *n = dfi_export_node(e, "AddV2", dfi_export_name(e, "%s/place", own), 1);
+  dfi_lower_input(&e->l, n, first);
+  dfi_lower_input(&e->l, n, dfi_export_number(e, dfi_export_name(e, "%s/slot", own), DF_INT32, i));
+  dfi_lower_type(&e->l, n, "T", DF_INT32);
+  return n->name;
+}
+
+/* A tape is written handle by handle; the last one's flow has the node's name. */
+static void write_handles(dfi_export *e, const char *index, int32_t handles) {
+  const df_node *n = e->current;
+  const char *flow = dfi_export_array_flow(e, n->in[0]), *name = e->name[n->id];
+  for (int32_t i = 0; i < handles; i++) {
+    const char *at = place_of(e, index, handles, i), *array = dfi_export_array_handle(e, n->in[0]);
+    const char *own = i == handles - 1 ? name : dfi_export_name(e, "%s/part", name);
+    Pb__NodeDef *def = dfi_export_node(e, "TensorArrayWriteV3", own, 1);
+    dfi_lower_input(&e->l, def, array);
+    dfi_lower_input(&e->l, def, at);
+    dfi_lower_input(&e->l, def, dfi_export_tape_handle(e, n->in[2], i));
+    dfi_lower_input(&e->l, def, flow);
+    dfi_export_controls(e, def);
+    dfi_lower_type(&e->l, def, "T", DF_RESOURCE);
+    flow = own;
+  }
+  if (handles) return;
+  Pb__NodeDef *def = dfi_export_node(e, "Identity", name, 1);
+  dfi_lower_input(&e->l, def, flow);
+  dfi_lower_type(&e->l, def, "T", DF_FLOAT32);
+}
+
 /* An element that is an array itself: its handle is written, once all is done that its flow stands for. */
 static void write_op(dfi_export *e) {
   const df_node *n = e->current;
   bool array = dfi_export_is_array(e, n->in[2]);
-  const char *index = as_int(e, 1, DF_INT32), *value = array ? handle_of(e, n->in[2]) : dfi_export_ref(e, n->in[2]);
+  const char *index = as_int(e, 1, DF_INT32);
+  if (dfi_export_is_tape(e, n->in[2])) { write_handles(e, index, dfi_export_handles(e, n->in[2])); return; }
+  const char *value = array ? dfi_export_array_handle(e, n->in[2]) : dfi_export_ref(e, n->in[2]);
   Pb__NodeDef *def = on_array(e, "TensorArrayWriteV3", 1, index, value);
   if (array) {
-    const char *flow = array_flow(e, n->in[2]);
+    const char *flow = dfi_export_array_flow(e, n->in[2]);
     dfi_lower_input(&e->l, def, dfi_lower_text(&e->l, "^%.*s", (int)strcspn(flow, ":"), flow));
   }
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "T", dfi_dtype(n->in[2]));
 }
 
+static void read_handles(dfi_export *e, const char *index, int32_t handles) {
+  const df_node *n = e->current;
+  for (int32_t i = 0; i < handles; i++) {
+    const char *at = place_of(e, index, handles, i), *array = dfi_export_array_handle(e, n->in[0]);
+    Pb__NodeDef *def =
+        dfi_export_node(e, "TensorArrayReadV3", dfi_lower_text(&e->l, "%s/slot_%d", e->name[n->id], i), 1);
+    dfi_lower_input(&e->l, def, array);
+    dfi_lower_input(&e->l, def, at);
+    dfi_lower_input(&e->l, def, dfi_export_array_flow(e, n->in[0]));
+    dfi_export_controls(e, def);
+    dfi_lower_type(&e->l, def, "dtype", DF_RESOURCE);
+  }
+  dfi_export_stands_for(e, handles);
+}
+
 static void read_op(dfi_export *e) {
   const df_node *n = e->current;
-  const char *name = e->name[n->id];
-  Pb__NodeDef *def = on_array(e, "TensorArrayReadV3", 1, as_int(e, 1, DF_INT32), NULL);
+  const char *name = e->name[n->id], *index = as_int(e, 1, DF_INT32);
+  const int32_t handles = dfi_export_element_handles(e, n->in[0]);
+  if (handles >= 0) { read_handles(e, index, handles); return; }
+  Pb__NodeDef *def = on_array(e, "TensorArrayReadV3", 1, index, NULL);
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "dtype", n->out[0].dtype);
   if (n->out[0].dtype != DF_RESOURCE) return;
   Pb__NodeDef *flow = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/flow", name), 1);
-  dfi_lower_input(&e->l, flow, array_flow(e, n->in[0]));
+  dfi_lower_input(&e->l, flow, dfi_export_array_flow(e, n->in[0]));
   dfi_lower_input(&e->l, flow, dfi_lower_text(&e->l, "^%s", name));
   dfi_lower_type(&e->l, flow, "T", DF_FLOAT32);
 }
@@ -304,7 +384,8 @@ static void scatter_op(dfi_export *e, const char *indices, int32_t value) {
 
 static void array_new(dfi_export *e) {
   const df_node *n = e->current;
-  const char *size = as_int(e, 0, DF_INT32);
+  const int32_t handles = dfi_export_element_handles(e, (df_output){ (df_node *)(uintptr_t)n, 0 });
+  const char *elements = as_int(e, 0, DF_INT32), *size = handles < 0 ? elements : times(e, elements, handles);
   Pb__NodeDef *def = dfi_export_node(e, "TensorArrayV3", e->name[n->id], 2);
   dfi_lower_input(&e->l, def, size);
   dfi_export_controls(e, def);
@@ -377,7 +458,7 @@ static void join_op(dfi_export *e) {
       return;
     }
   Pb__NodeDef *def = dfi_export_node(e, "AddN", e->name[n->id], 1);
-  for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, array_flow(e, n->in[i]));
+  for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, dfi_export_array_flow(e, n->in[i]));
   dfi_export_controls(e, def);
   dfi_lower_int(&e->l, def, "N", n->nin);
   dfi_lower_type(&e->l, def, "T", DF_FLOAT32);

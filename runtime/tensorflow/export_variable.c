@@ -32,7 +32,11 @@ static bool passes(const df_node *n) {
 /* The variable whose handle, or reference, this output is; NULL: it is none. */
 static const df_node *variable_behind(df_output o) {
   if (dfi_dtype(o) != DF_RESOURCE && !o.node->out[o.index].ref) return NULL;
-  while (passes(o.node) && o.node->nin) o = o.node->in[0];
+  for (df_output outer; o.node; o = outer) {
+    while (passes(o.node) && o.node->nin) o = o.node->in[0];
+    outer = dfi_flow_captured(o);
+    if (!outer.node) break;
+  }
   return dfi_is_variable(o.node) ? o.node : NULL;
 }
 
@@ -54,7 +58,8 @@ static bool is_read(const df_node *n) {
 }
 
 static bool changes_variable(const df_node *n) {
-  if (passes(n) || is_read(n)) return false;
+  const df_flow flow = dfi_op_info_at(n->op)->op->flow;
+  if (passes(n) || is_read(n) || flow == DF_CALL) return false;  /* a call: what changes it lies in the function */
   for (int32_t i = 0; i < n->nin; i++)
     if (variable_behind(n->in[i]) && (dfi_dtype(n->in[i]) == DF_RESOURCE || dfi_input_is_reference(n, i))) return true;
   return false;

@@ -231,6 +231,63 @@ function programs.functions()
          { [x] = f32{ 1, 2, 3 } }, { x }
 end
 
+--- Captured values, two results, effects, and loops of primitives in the body of what is called twice.
+function programs.calls()
+  local x, w = df.placeholder('float32', {}, 'x'), df.Variable(2, { name = 'w', dtype = 'float32' })
+  local k, ta = x * 3, df.TensorArray('float32', 3):unstack{ 1.5, -2, 0.5 }
+  local inner = df.func('inner', { 'float32' }, function(v)
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, a)
+      return i + 1, df.sin(a * v) * k + ta:read(i)
+    end, { df.int32(0), v })
+    return y, df.cond(v:gt(1), function() return v * w end, function() return v - k end)
+  end)
+  local outer = df.func('outer', { 'float32' }, function(v)
+    local a, b = inner(v)
+    local c, d = inner(b)
+    w:assign_add(1)
+    return a + c * d
+  end)
+  local y = outer(x)
+  return { y, df.gradients(y, x) }, { [x] = 1.25 }, {}
+end
+
+--- Functions that call themselves and each other, twice in a branch and once a trip of a loop, with their gradients.
+function programs.recursion()
+  local x = df.placeholder('float32', {}, 'x')
+  local tree, odd, even, loop
+  tree = df.func('tree', { 'float32' }, function(v)
+    return df.cond(v:lt(0.3), function() return df.sin(v) end, function() return tree(v * 0.5) * tree(v * 0.4) + v end)
+  end, { returns = { 'float32' } })
+  odd = df.func('odd', { 'float32' }, function(v)
+    return df.cond(v:lt(0.1), function() return v * v end, function() return even(v - 0.5) * v end)
+  end, { returns = { 'float32' } })
+  even = df.func('even', { 'float32' }, function(v)
+    return df.cond(v:lt(0.1), function() return v * 3 end, function() return odd(v - 0.25) + v * v end)
+  end, { returns = { 'float32' } })
+  loop = df.func('loop', { 'float32' }, function(v)
+    return df.cond(v:lt(0.2), function() return v end, function()
+      local _, s = df.while_loop(function(i) return i:lt(2) end, function(i, s)
+        return i + 1, s + loop(v * 0.3) * df.cast(i + 1, 'float32')
+      end, { df.int32(0), df.float32(0) })
+      return s * v
+    end)
+  end, { returns = { 'float32' }, result_shapes = { {} } })
+  local fetches = { tree(x), odd(x), loop(x) }
+  for i = 1, 3 do fetches[i + 3] = df.gradients(fetches[i], x) end
+  return fetches, { [x] = 1.75 }, {}
+end
+
+--- Calls once a trip and in branches: what gradients need of each call lies in arrays.
+function programs.calls_in_loops()
+  local x = df.placeholder('float32', {}, 'x')
+  local f = df.func('f', { 'float32' }, function(v) return df.sin(v) * v end)
+  local _, y = df.while_loop(function(i) return i:lt(4) end, function(i, a)
+    return i + 1, df.cond(a:gt(0.5), function() return f(a) * x end, function() return f(a + x) end)
+  end, { df.int32(0), x })
+  local z = df.reduce_sum(df.map_fn(function(e) return f(e) end, df.stack{ x, x * 2 }))
+  return { y, z, df.gradients(y, x), df.gradients(z, x) }, { [x] = 1.75 }, {}
+end
+
 function programs.custom_gradient()
   local x = df.placeholder('float32', { 3 }, 'x')
   local twice = df.custom_gradient(function(v) return v * 2, function(dy) return dy * 2 end end)
@@ -435,21 +492,26 @@ describe('export_graph_def', function()
     assert.matches('export_spec.lua:%d+', err.message)
   end)
 
-  it('names the calls of functions and nothing of their bodies, whether outputs are named or not', function()
-    local x = df.placeholder('float32', {})
-    local f = df.func('f', { 'float32' }, function(v)
-      local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, a)
-        return i + 1, df.cond(v:gt(a), function() return a * v end, function() return a end)
-      end, { df.int32(0), v })
-      return y
-    end)
-    local y = f(x)
-    local slope = df.gradients(y, x)
-    for _, opts in ipairs{ {}, { outputs = { y } }, { outputs = { slope } } } do
-      local said = support.message_of(df.export_graph_def, folder .. '/no.pb', opts)
-      assert.matches('FunctionCall `FunctionCall` %([^)]*export_spec.lua:%d+%)', said)
-      assert.is_nil(said:find('FunctionArg', 1, true))
+  it('writes random programs that call functions so that they read back the same', function()
+    for seed = 30, 60 do
+      df.reset()
+      local y, xs = random_program.build(df, random_program.make(seed, 3, true))
+      local g = df.gradients(y, xs, { unconnected = 'zero' })
+      local p = { all = { y, g[1], g[2], g[3] }, feeds = { [xs[1]] = 0.7, [xs[2]] = -0.4, [xs[3]] = 0.3 } }
+      local path, s = folder .. '/random.pb', df.Session()
+      df.export_graph_def(path, { outputs = p.all, session = s })
+      local values, again = s:run(p.all, p.feeds), run_again(p, path, 4)
+      for i = 1, 4 do support.near(again[i], values[i], { rtol = 1e-6, atol = 1e-6 }) end
     end
+  end)
+
+  it('refuses second derivatives of functions, with the Lua line', function()
+    local x = df.placeholder('float32', {})
+    local twice = df.func('twice', { 'float32' }, function(v) return df.sin(v) * v end)
+    local err = support.error_of(df.export_graph_def, folder .. '/no.pb', { outputs = { df.gradients(df.gradients(twice(x), x), x) } })
+    assert.equal('unimplemented', err.code)
+    assert.matches('second derivative', err.message)
+    assert.matches('export_spec.lua:%d+', err.message)
   end)
 
   it('refuses what it numbers the rows of where their number is not known, and writes it for no rows', function()
