@@ -237,6 +237,14 @@ describe('export_onnx', function()
     assert.matches('1 operation has no counterpart', e.message)
   end)
 
+  it('refuses a function that calls itself', function()
+    local f
+    f = df.func('f', { 'float32' }, function(v)
+      return df.cond(v:lt(1), function() return v end, function() return f(v / 2) end)
+    end, { returns = { 'float32' } })
+    assert.matches('calls itself', support.message_of(df.export_onnx, os.tmpname(), { outputs = f(df.placeholder('float32', {})) }))
+  end)
+
   it('refuses a side effect that nothing but the order of things depends on', function()
     local v = df.Variable(0.0)
     local i = df.while_loop(function(i) return i:lt(3) end, function(i)
@@ -283,6 +291,18 @@ case('windows whose strides are beyond them, padded as SAME', function(feed)
   return { df.max_pool(x, { ksize = { 1, 1, 2, 1 }, strides = { 1, 3, 4, 1 }, padding = 'SAME' }),
            df.avg_pool(x, { ksize = { 1, 2, 1, 1 }, strides = { 1, 3, 2, 1 }, padding = 'SAME' }),
            df.conv2d(x, f, { strides = { 1, 2, 3, 1 }, padding = 'SAME' }) }
+end)
+case('calls of functions, which are put in line', function(feed)
+  local x, w = feed('float32', { 1.5, -0.5, 2 }), df.Variable(2.5)
+  local inner = df.func('inner', { 'float32' }, function(v)
+    return df.cond(df.reduce_sum(v):gt(1), function() return v * w end, function() return v - x end), df.sin(v)
+  end)
+  local outer = df.func('outer', { 'float32' }, function(v)
+    local a, b = inner(v)
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, s) return i + 1, (inner(s - b)) end, { df.int32(0), a })
+    return y
+  end)
+  return { outer(x), outer(-x) }
 end)
 case('a convolution of groups of channels', function(feed)
   local x, f = feed('float32', df.range(64):cast('float32'):eval(), { 1, 4, 4, 4 }), feed('float32', df.range(48):cast('float32'):eval(), { 2, 2, 2, 6 })

@@ -690,7 +690,11 @@ function Exporter:refuse_effects(outputs)
     local type_name = core.node_type(self.handle, node)
     if not harmless[type_name] and not type_name:find('^TensorArray') then
       local entry = registry.entry(type_name)
-      if entry and entry.stateful then self:refuse(node, 'it has a state or a side effect') end
+      if type_name == 'FunctionCall' then
+        self:refuse(node, 'its function calls itself, which no graph of ONNX can')
+      elseif entry and entry.stateful then
+        self:refuse(node, 'it has a state or a side effect')
+      end
     end
   end
 end
@@ -710,6 +714,28 @@ function Exporter:raise_refusals()
                self.opset, table.concat(lines, '\n'))
 end
 
+--- The same Outputs in a graph where calls of df.func are put in line, as they are when a GraphDef is read. Variables are
+-- constants there.
+local function with_calls_in_line(g, outputs, inputs, session)
+  local flat = {}
+  for i, o in ipairs(outputs) do flat[2 * i - 1], flat[2 * i] = o.node, o.index end
+  local calls = false
+  for _, node in ipairs(core.graph_needs(g.handle, flat)) do
+    calls = calls or core.node_type(g.handle, node) == 'FunctionCall'
+  end
+  if not calls then return g, outputs, inputs end
+  local all = { unpack(outputs) }
+  for _, o in ipairs(inputs or {}) do all[#all + 1] = o end
+  local bytes = require('dflow.exchange.export').graph_def_bytes{ outputs = all, session = session, frozen = true }
+  local copy = require('dflow.exchange.graphdef').import_graph_def(bytes)
+  local function copied(list)
+    local to = list and {}
+    for i, o in ipairs(list or {}) do to[i] = copy:output(o.name) end
+    return to
+  end
+  return copy, copied(outputs), copied(inputs)
+end
+
 --- df.export_onnx(path, {outputs =, inputs =, opset = 17, session =}): the graph that leads to the outputs, as an ONNX
 -- model.
 -- `outputs` is an Output, a list, or {name = Output}. `inputs` likewise: what is fed in ONNX, any Outputs; without it
@@ -724,30 +750,35 @@ function M.export_onnx(path, opts)
   if opts.outputs == nil then errors.bad("export_onnx: say what the model gives: {outputs = y}") end
   local outputs, output_names = take(opts.outputs, 'outputs')
   if #outputs == 0 then errors.bad('export_onnx: outputs is empty') end
+  local inputs, input_names
+  if opts.inputs ~= nil then inputs, input_names = take(opts.inputs, 'inputs') end
   local g = outputs[1].graph
-  local self = setmetatable({ graph = g, handle = g.handle, opset = check_opset(opts.opset), main = new_graph('dflow'),
-                              fed = {}, used = {},
-                              constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {},
-                              scopes = {}, open = {}, scanned_writes = {},
-                              base = 'graph', doc = nil }, Exporter)
-  local session = require 'dflow.front.session'
-  if opts.session ~= nil and getmetatable(opts.session) ~= session.Session then
+  local sessions = require 'dflow.front.session'
+  if opts.session ~= nil and getmetatable(opts.session) ~= sessions.Session then
     errors.bad('export_onnx: session is %s, a Session is expected', errors.describe(opts.session))
   end
-  self.session = opts.session or session.default(g)
   for _, o in ipairs(outputs) do
     if o.graph ~= g then errors.bad('export_onnx: the outputs belong to several graphs') end
     if core.node_context(g.handle, o.node) ~= TOP then
       errors.bad('export_onnx: %s was built in a body or branch, so it has no one value', o.name)
     end
   end
+  for _, o in ipairs(inputs or {}) do
+    if o.graph ~= g then errors.bad('export_onnx: the input %s belongs to another graph', o.name) end
+  end
+  local opset, session = check_opset(opts.opset), opts.session or sessions.default(g)
+  g, outputs, inputs = with_calls_in_line(g, outputs, inputs, session)
+  local self = setmetatable({ graph = g, handle = g.handle, opset = opset, main = new_graph('dflow'), session = session,
+                              fed = {}, used = {},
+                              constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {},
+                              scopes = {}, open = {}, scanned_writes = {},
+                              base = 'graph', doc = nil }, Exporter)
   for _, name in ipairs(output_names) do
     if self.used[name] then errors.bad("export_onnx: two outputs have the name '%s'", name) end
     self.used[name] = 1
   end
   local main = self.main
   local function feed(o, name)
-    if o.graph ~= g then errors.bad('export_onnx: the input %s belongs to another graph', o.name) end
     local d = graph.dtype(o)
     if not proto.dtype[d] then errors.bad('export_onnx: ONNX has no %s (the input %s)', o.dtype, o.name) end
     if self.fed[key(o.node, o.index)] then errors.bad('export_onnx: the input %s is there twice', o.name) end
@@ -755,15 +786,12 @@ function M.export_onnx(path, opts)
     self.fed[key(o.node, o.index)] = unique
     main.inputs[#main.inputs + 1] = { unique, d = d, shape = model_shape(o, 'input') }
   end
-  if opts.inputs ~= nil then
-    local inputs, names = take(opts.inputs, 'inputs')
-    for i, o in ipairs(inputs) do feed(o, names[i]) end
-  end
+  for i, o in ipairs(inputs or {}) do feed(o, input_names[i]) end
   self:mark(outputs)
   for node = 0, core.graph_nodes(g.handle) - 1 do
     local type_name = self.live[node] and core.node_type(g.handle, node)
     if registry.primitive(type_name) == 'Placeholder' then
-      if opts.inputs ~= nil then
+      if inputs then
         errors.bad('export_onnx: the outputs need the placeholder %s, which is not among the inputs',
                    core.node_name_of(g.handle, node))
       end
