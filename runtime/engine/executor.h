@@ -10,6 +10,8 @@
 #define DFLOW_EXECUTOR_H
 #include "plan/plan.h"
 
+enum { DFI_CALLS_AT_MOST = 20000 };      /* as deep as calls of functions may go */
+
 typedef struct dfi_frame  dfi_frame;
 typedef struct dfi_record dfi_record;
 typedef struct dfi_exec   dfi_exec;
@@ -81,7 +83,7 @@ struct dfi_frame {
   uint8_t      counts;       /* 1: its iterations are this owner's to count; 0: another one's */
   bool         prepares;     /* a new iteration is more than its counts: some_dead, groups, the virtual clock */
   bool         returned;     /* of a call: its results are in the caller's slots */
-  int32_t      depth;        /* frames around it */
+  int32_t      depth;        /* frames around it; where it is a call, DFI_CALLS_AT_MOST at most */
   dfi_pnode   *call;         /* the FunctionCall that opened it; NULL: it is a loop's */
   double       ends;         /* by the virtual clock: when its iterations that are done had ended */
   uint32_t     ended_by;     /* of a run that is recorded: the event with which the last of them had */

@@ -218,3 +218,170 @@ describe('functions in native loops', function()
     assert.equal('', r.out .. r.err)
   end)
 end)
+
+describe('functions that tokens call', function()
+  before_each(df.reset)
+
+  --- A function that adds up a halved vector and what its calls give, and a number that it counts by.
+  local function tree(t)
+    local f
+    f = df.func('tree', { 'int32', t }, function(n, v)
+      return df.cond(n:lt(1), function() return v * v end, function()
+        local l, r = f(n - 1, v + 1), f(n - 2, df.reverse(v, { 0 }) - v)
+        return l - r * v
+      end)
+    end, { returns = { t }, result_shapes = { { 5 } } })
+    return f
+  end
+
+  it('become native though no loop is around them: NaN, -0, overflow and counts as tokens have them', function()
+    local values = { float32 = { 0 / 0, -0.0, 1 / 0, 1e-40, 3 }, float64 = { -0.0, 0.0, -1 / 0, 1e300, 2 },
+                     int32 = { -2^31, 2^31 - 1, 0, -1, 7 }, int64 = { -2^62, 2^62, 0, -1, 7 } }
+    for t, list in pairs(values) do
+      df.reset()
+      local f, x = tree(t), df.placeholder(t, { 5 })
+      for n = 0, 6 do native({ f(df.int32(n), x), x }, { [x] = df.tensor(list, t) }) end
+    end
+    local fib = fibonacci()
+    assert.matches('fib  native: calls; [^\n]*compiled in', (told(fib(df.int32(15))):gsub('from the disk', 'compiled'):gsub('shared', 'compiled')))
+    native{ fib(df.int32(15)), fib(df.int32(3)) }
+  end)
+
+  it('become native in the middle of a run that calls them again and again', function()
+    local fib, s = fibonacci(), df.Session()
+    assert.equal(832040, s:run(fib(df.int32(30))))
+    assert.matches('fib  native: calls', s:native())
+    s:close()
+  end)
+
+  it('read variables, of the one that they were compiled for: another is the tokens\'', function()
+    local a, b = df.Variable(df.fill({ 4 }, df.float32(2))), df.Variable(df.fill({ 4 }, df.float32(3)))
+    local function reader(v)
+      local f
+      f = df.func('f', { 'int32' }, function(n)
+        return df.cond(n:le(0), function() return v * 1.5 end, function() return f(n - 1) * v - f(n - 2) end)
+      end, { returns = { 'float32' }, result_shapes = { { 4 } } })
+      return f
+    end
+    local f, g = reader(a), reader(b)
+    native{ f(df.int32(5)), g(df.int32(6)) }
+    local set = df.control_dependencies({ f(df.int32(4)) }, function() return a:assign_add(df.ones{ 4 }) end)
+    same_under_both(df.control_dependencies({ set }, function() return f(df.int32(5)) end))
+  end)
+
+  it('fail as tokens fail, with the frames that these have', function()
+    local f
+    f = df.func('f', { 'int32', 'int32' }, function(n, d)
+      return df.cond(n:le(0), function() return df.int32(100):floor_div(d) end, function() return f(n - 1, d - 1) + f(n - 2, d) end)
+    end, { returns = { 'int32' } })
+    native(f(df.int32(6), df.int32(40)))
+    for d = 0, 7 do assert.matches('zero', same_under_both(f(df.int32(7), df.int32(d))).error) end
+  end)
+
+  it('go as deep as calls may go, no deeper, and in little more than the time of tokens', function()
+    local down
+    down = df.func('down', { 'int32' }, function(n)
+      return df.cond(n:eq(0), function() return df.int32(7) end, function() return down(n - 1) + 1 end)
+    end, { returns = { 'int32' } })
+    local n = df.placeholder('int32', {})
+    local y, took = down(n), {}
+    for _, engine in ipairs{ 'tokens', 'native' } do
+      local s = df.Session{ engine = engine }
+      local function run(at, timed)
+        local began = os.clock()
+        assert.equal(at + 7, s:run(y, { [n] = at }))
+        if timed then took[engine] = math.min(took[engine] or math.huge, os.clock() - began) end
+      end
+      for _, at in ipairs{ 0, 100, 511, 512, 600, 5000, 19990 } do run(at) end
+      for _ = 1, 5 do run(9000, true) end
+      assert.matches('20000 deep', select(2, pcall(s.run, s, y, { [n] = 20001 })).message)
+      s:close()
+    end
+    assert.is_true(took.native < 2 * took.tokens, ('%g s, tokens %g s'):format(took.native, took.tokens))
+  end)
+
+  it('are the tokens\' where they have effects or draw, and where what they keep for a gradient is read', function()
+    local v = df.Variable(df.float64(0))
+    local adds = df.func('adds', { 'float64' }, function(x) return v:assign_add(x) end, { returns = { 'float64' } })
+    local draws = df.func('draws', { 'float64' }, function(x) return x + df.cast(df.random_uniform({}, { seed = 5 }), 'float64') end, { returns = { 'float64' } })
+    tokens('changes a variable', adds(df.float64(1)))
+    tokens('draws random numbers', draws(df.float64(1)))
+    local x = df.placeholder('float64', {})
+    local f
+    f = df.func('f', { 'float64', 'int32' }, function(u, n)
+      return df.cond(n:eq(0), function() return df.sin(u) end, function() return f(u * u, n - 1) * u end)
+    end, { returns = { 'float64' } })
+    local y = f(x, df.int32(4))
+    local s = df.Session{ engine = 'native' }
+    local value = s:run(y, { [x] = 0.7 })
+    assert.matches('f  native: calls', s:native())
+    local g = df.gradients(y, x)
+    local second = df.gradients(g, x)
+    local found = s:run({ y, g, second }, { [x] = 0.7 })
+    assert.equal(value, found[1])
+    local h = 1e-6
+    assert.near((s:run(y, { [x] = 0.7 + h }) - s:run(y, { [x] = 0.7 - h })) / (2 * h), found[2], 1e-6)
+    assert.near((s:run(g, { [x] = 0.7 + h }) - s:run(g, { [x] = 0.7 - h })) / (2 * h), found[3], 1e-6)
+    s:close()
+    same_under_both({ y, g, second }, { [x] = 0.7 })
+  end)
+
+  it('wait for what their call waits for, and are dead where it is', function()
+    local v, fib = df.Variable(df.int32(1)), fibonacci()
+    local reads = df.func('reads', { 'int32' }, function(x) return x + v end, { returns = { 'int32' } })
+    local x = df.placeholder('int32', {})
+    local set = v:assign_add(fib(x))
+    local after = df.control_dependencies({ set }, function() return reads(x) end)
+    local y = df.cond(x:gt(5), function() return fib(x) end, function() return fib(x + 9) * 2 end)
+    for _, n in ipairs{ 3, 9 } do same_under_both({ after, y }, { [x] = n }) end
+  end)
+
+  it('stop when the run shall stop, and show their frames to who looks meanwhile', function()
+    local fib = fibonacci()
+    local y = fib(df.int32(45))
+    local s = df.Session{ engine = 'native' }
+    local ok, err = pcall(s.run, s, y, nil, { timeout = 0.2 })
+    assert.is_false(ok)
+    assert.equal('deadline_exceeded', err.code)
+    local h = s:start(y)
+    local seen
+    for _ = 1, 3 do
+      h:pause()
+      seen = tostring(h:frames()):match 'fib'
+      h:resume()
+      if seen then break end
+    end
+    assert.equal('fib', seen)
+    h:cancel()
+    s:close()
+  end)
+
+  it('are begun again by tokens from any poll', function()
+    local r = shell.run(('for n in 1 2 3 4 5 6; do DFLOW_STRESS=osr:$n %s -e %s; done'):format(shell.dflow, shell.quote[==[
+      local function value(engine)
+        df.reset()
+        local v = df.Variable(df.float64(0.5))
+        local f
+        f = df.func('f', { 'int32', 'float64' }, function(n, x)
+          return df.cond(n:le(1), function() return x * 0.25 - v end, function()
+            local _, a = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, y * 0.5 + x end, { df.int32(0), x })
+            return f(n - 1, a) - f(n - 2, x)
+          end)
+        end, { returns = { 'float64' } })
+        local s = df.Session{ engine = engine }
+        local y = f(df.int32(9), df.float64(3)) + f(df.int32(5), df.float64(-1))
+        local c = s:run(y)
+        local n = s:stats()
+        local at = ('%a %d %d %d %d'):format(c, n.nodes_run, n.dead_tokens, n.frames, n.iterations)
+        s:close()
+        return at
+      end
+      local want = value 'tokens'
+      for _ = 1, 4 do
+        local found = value 'native'
+        if found ~= want then print(found, want) end
+      end
+    ]==]))
+    assert.equal('', r.out .. r.err)
+  end)
+end)

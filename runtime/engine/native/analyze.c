@@ -676,6 +676,52 @@ static bool look_function(dfi_look *l, const dfi_pnode *call) {
   return ok && (l->loop[at].result || dfi_unit_refuse(l->unit, NULL, "`%s` does not return", s->name));
 }
 
+const dfi_pnode *dfi_argument_of(const dfi_analyze_loop *f, uint32_t argument) {
+  uint32_t n = 0;
+  while (f->nodes[n].kind != DFI_K_ARG || f->nodes[n].enter != argument) n++;
+  return &f->nodes[n];
+}
+
+/* A call of it from which its variables are known, if that may be: not one of a function's. */
+static const dfi_pnode *call_of(const dfi_plan *p, const dfi_scope *f) {
+  const dfi_pnode *found = NULL;
+  for (int32_t i = 0; i < p->nscopes; i++)
+    for (uint32_t n = 0; n < p->scope[i].n; n++) {
+      const dfi_pnode *q = &p->node[p->scope[i].first + n];
+      if (q->kind != DFI_K_CALL || q->target != (uint32_t)f->id) continue;
+      if (!dfi_is_function(&p->scope[i])) return q;
+      found = q;
+    }
+  return found;
+}
+
+/* A function that tokens call: what is given to the call, and what comes of it. */
+static bool look_called(dfi_look *l) {
+  static const dfi_scope nothing = { .id = -3, .parent = -1, .name = "" };
+  dfi_unit *u = l->unit;
+  const dfi_pnode *call = call_of(l->plan, u->scope);
+  loop_new(l, -1, 0, &nothing);
+  if (!call) return dfi_unit_refuse(u, NULL, "it is not called");
+  if (!look_function(l, call)) return false;
+  const dfi_analyze_loop *f = &l->loop[1];
+  unit_loop(l, 0);
+  u->bound = dfi_xcalloc((size_t)call->nin + 1, sizeof *u->bound);
+  for (uint32_t i = 0; i < call->nin; i++)
+    if (f->variable[i] != ~0u) u->bound[u->nbound++] = (dfi_bound){ i, f->variable[i] };
+  for (uint32_t n = 0; n < f->scope->n; n++)
+    if (f->nodes[n].kind == DFI_K_ARG && f->nodes[n].out_dtypes[0] != DF_RESOURCE)
+      dfi_analyze_given(l, DFI_OPERAND(DFI_FRAME, f->nodes[n].enter));
+  u->result = dfi_xcalloc((size_t)f->result->nin + 1, sizeof *u->result);
+  for (uint32_t k = 0; k < f->result->nin; k++) {
+    const uint8_t dtype = dfi_dtype(f->result->node->in[k]);
+    const dfi_shape *shape = dfi_analyze_shape(l, 1, l->plan->operand[f->result->in + k]);
+    if (dtype == DF_RESOURCE) continue;
+    u->result[u->nresults++] = (dfi_result){ f->result, k, u->nout, dtype, shape };
+    u->nout += dfi_cells(dtype, shape);
+  }
+  return true;
+}
+
 /* The plan's constants that are tensors, and lie on the host. */
 static void look_constants(dfi_look *l) {
   l->constant_shape = dfi_xcalloc((size_t)l->plan->nconstants + 1, sizeof *l->constant_shape);
@@ -691,7 +737,8 @@ static void look_constants(dfi_look *l) {
 bool dfi_analyze_at(dfi_look *l) {
   l->plan = l->unit->plan;
   look_constants(l);
-  if (!look_loop(l, -1, 0, l->unit->scope) || !look_results(l)) return false;
+  const bool called = dfi_is_function(l->unit->scope);
+  if (!(called ? look_called(l) : look_loop(l, -1, 0, l->unit->scope)) || !look_results(l)) return false;
   if (!dfi_analyze_variables(l)) return false;
   for (int32_t i = 0; i < l->nloops; i++)
     for (uint32_t k = 0; k < l->loop[i].scope->n; k++) l->loop[i].node[k].written = false;

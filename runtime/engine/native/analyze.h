@@ -93,6 +93,8 @@ void dfi_analyze_count(dfi_analyze_loop *l, const dfi_plan *p);
 bool dfi_guard_inside(const dfi_analyze_loop *l, int32_t inner, int32_t outer);
 /* The place of a feed or a variable's handle among the unit's cells. */
 uint32_t dfi_analyze_given(dfi_look *l, dfi_operand o);
+/* The node that is the function's argument of this number. */
+const dfi_pnode *dfi_argument_of(const dfi_analyze_loop *f, uint32_t argument);
 /* Its place among the unit's cells. */
 uint32_t dfi_analyze_variable_cell(dfi_look *l, const dfi_pnode *p, uint32_t k);
 /* The array that an operand of loop i is; -1: it is none. */

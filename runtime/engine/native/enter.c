@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 enum {
-  BUDGET = 60000,          /* units of work until the next poll: some hundred microseconds */
   SLICES = 16,             /* polls before other tokens have their turn */
+  CALL_SLICES = 2048,      /* the same of a call, which tokens begin again */
   TRIES = 8,               /* a unit that never got through its first iteration is given up */
   LEAST = 16,              /* iterations of a burst */
   HOT = 200                /* looks, of 256 tokens each: half a millisecond */
@@ -368,17 +368,32 @@ void dfi_native_count(dfi_exec *x, int64_t *n) {
   memset(n, 0, sizeof *n * DFI_COUNTS);
 }
 
+/* Tokens go on, and look up at once. */
+static int64_t told_to_leave(dfi_native_frame *c) {
+  c->told = true;
+  c->exec->patience = 0;
+  return -1;
+}
+
 int64_t dfi_native_poll(dfi_native_frame *c) {
   dfi_exec *x = c->exec;
+  const bool call = dfi_is_function(c->unit->scope);
+  c->polls++;
   dfi_native_count(x, c->count);
   if (x->live) dfi_exec_publish(x);
-  if (dfi_engine_stops(x)) { x->patience = 0; return -1; }
+  if (dfi_engine_stops(x)) return told_to_leave(c);
   if (x->osr) return dfi_engine_dice(x) % 3 ? (int64_t)(dfi_engine_dice(x) % 16) : -1;
   dfi_unit_used(c->unit, DFI_LONG);
-  if (c->run != atomic_load_explicit(&c->unit->run, memory_order_relaxed)) { x->patience = 0; return -1; }
+  if (!call && c->run != atomic_load_explicit(&c->unit->run, memory_order_relaxed)) return told_to_leave(c);
   const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
-  if (others && ++c->slice >= SLICES) { x->patience = 0; return -1; }
-  return BUDGET;
+  if (others && ++c->slice >= (call ? CALL_SLICES : SLICES)) return told_to_leave(c);
+  return DFI_BUDGET;
+}
+
+/* A feed, a variable's handle, or an input of the call that f is. */
+static const df_value *given_value(const dfi_exec *x, const dfi_frame *f, dfi_operand o) {
+  if (DFI_SPACE(o) != DFI_FRAME) return &x->given[DFI_INDEX(o)];
+  return operand(f->origin, x->plan->operand[f->call->in + DFI_INDEX(o)]);
 }
 
 static bool fill_cells(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in) {
@@ -388,7 +403,7 @@ static bool fill_cells(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_r
     if (!c->used) continue;
     const df_value *v = k < s->nenters                ? r->base[DFI_ITERATION] + s->enters[k]->out
                         : k < s->nenters + s->nconsts ? &f->constants[k - s->nenters]
-                                                      : &x->given[DFI_INDEX(u->given[k - s->nenters - s->nconsts])];
+                                                      : given_value(x, f, u->given[k - s->nenters - s->nconsts]);
     if (v->kind != (c->handle ? DF_HANDLE : c->shape ? DF_TENSOR : DF_SCALAR) || v->dtype != c->dtype) return false;
     if (c->shape) {
       const df_tensor *t = v->as.tensor;
@@ -408,7 +423,11 @@ static bool fill_accesses(const dfi_unit *u, const int64_t *in, dfi_access *a) {
   return true;
 }
 
-static bool check_variables(const dfi_unit *u, const int64_t *in) {
+static bool check_variables(const dfi_exec *x, const dfi_unit *u, const dfi_frame *f, const int64_t *in) {
+  for (uint32_t k = 0; k < u->nbound; k++) {
+    const df_value *v = given_value(x, f, DFI_OPERAND(DFI_FRAME, u->bound[k].input));
+    if (v->kind != DF_HANDLE || v->as.handle != given_value(x, f, u->bound[k].variable)->as.handle) return false;
+  }
   for (uint32_t k = 0; k < u->npeeks; k++) {
     const dfi_variable *v = (dfi_variable *)(uintptr_t)in[u->peek[k].cell];
     if (v->base.type != DFI_VARIABLE || v->dtype != u->peek[k].node->out_dtypes[0]) return false;
@@ -417,7 +436,7 @@ static bool check_variables(const dfi_unit *u, const int64_t *in) {
 }
 
 bool dfi_native_fill(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in) {
-  return fill_cells(x, u, f, r, in) && check_variables(u, in);
+  return fill_cells(x, u, f, r, in) && check_variables(x, u, f, in);
 }
 
 /* Variables that are written over have a tensor that nothing else holds. False: there is no memory for it. */
@@ -500,7 +519,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .run = atomic_load_explicit(&u->run, memory_order_acquire),
                            .number = r->number,
                            .least = x->osr ? 1 : LEAST,
-                           .budget = x->osr ? (int64_t)(dfi_engine_dice(x) % 16) : BUDGET };
+                           .budget = x->osr ? (int64_t)(dfi_engine_dice(x) % 16) : DFI_BUDGET };
     dfi_unit_used(u, 1);
     const int32_t site = c.run(&c);
     dfi_native_forget_calls(&c);

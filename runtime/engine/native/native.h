@@ -1,9 +1,9 @@
 /* native.h: hot loops as machine code: what the engine asks, and what the files of this folder share.
  *
- * A unit is one loop of a plan with all the loops inside it, and the functions that are called there. analyze.c finds
- * out whether it can be compiled, and under which conditions each of its nodes is alive, analyze_variables.c where its
- * variables lie; write.c writes it down in LLVM's assembly language; compile.c has the plug-in compile that in the
- * background, once per plan; enter.c runs it for a frame and comes back.
+ * A unit is one loop of a plan with all the loops inside it, and the functions that are called there, or a function
+ * alone, for calls that tokens make. analyze.c finds out whether it can be compiled, and under which conditions each of
+ * its nodes is alive, analyze_variables.c where its variables lie; write.c writes it down in LLVM's assembly language;
+ * compile.c has the plug-in compile that in the background, once per plan; enter.c runs it for a frame and comes back.
  *
  * The state of a loop between two iterations is its variables, its constants and the iteration's number, so native code
  * is entered there, and left there: when the run is to stop, be looked at, or give way, and when something is about to
@@ -74,13 +74,17 @@ static inline uint32_t dfi_variable_cells(const dfi_nloop *v, int32_t k) {
 /* An array that flows through the unit under many names. */
 typedef struct dfi_root { uint32_t cell; bool written; } dfi_root;
 
-/* What a plan's top level hands back: the value in `slot`, which node makes, as it lies from `cell` on. */
+/* What a plan's top level hands back: the value in `slot`, which node makes, as it lies from `cell` on. Of a function:
+   the call's output `slot`, and its Return. */
 typedef struct dfi_result {
   const dfi_pnode *node;
   uint32_t slot, cell;
   uint8_t dtype;
   const dfi_shape *shape;        /* of a tensor, or NULL */
 } dfi_result;
+
+/* A call's input that is to be the handle of this variable. */
+typedef struct dfi_bound { uint32_t input; dfi_operand variable; } dfi_bound;
 
 /* A kernel that the unit calls. dtype: of its operands; shape: of operands and results, owned; rank 0: a number. cell:
    of an operand that is a variable's handle. */
@@ -123,13 +127,16 @@ typedef struct dfi_unit {
   _Atomic int32_t use;           /* of quick code: see dfi_unit_used */
   double   compile_ms, better_ms;
   bool     from_disk, shared;    /* its code was there before */
-  /* the cells that it reads when entered: the outermost loop's variables, its constants, then what is given */
+  _Atomic int32_t owed;          /* of a function: calls that tokens make before it is tried again */
+  /* the cells that it reads when entered: the outermost loop's variables, its constants, then what is given: feeds,
+     handles of variables, and (as DFI_FRAME) inputs of a function's call */
   dfi_cell *cell; uint32_t ncells;
   dfi_operand *given; uint32_t ngiven;
   uint32_t nout;                 /* cells that it writes when left or at its end, at most */
   int64_t  arena;                /* bytes for its larger tensors */
-  dfi_nloop *loop; int32_t nloops;     /* of a top level one, which has no variables */
-  dfi_result *result; uint32_t nresults;       /* of a top level */
+  dfi_nloop *loop; int32_t nloops;     /* of a top level, or before a function, one which has no variables */
+  dfi_result *result; uint32_t nresults;       /* of a top level, or a function */
+  dfi_bound *bound; uint32_t nbound;           /* of a function; owned */
   dfi_root *root; int32_t nroots;
   dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */
   uint32_t narrays;              /* places that read or write an array: see dfi_access */
@@ -176,12 +183,15 @@ struct dfi_native_frame {
   dfi_exec *exec;
   dfi_unit *unit;
   dfi_record *record;
-  int64_t   slice;               /* polls so far */
+  int64_t   slice;               /* polls so far that others waited at */
+  int64_t   polls;
+  bool      told;                /* to leave, at a poll */
   dfi_native_fn run;             /* that it is given to */
   df_value *held;                /* npeeks: tensors that variables had when they were read */
   df_value *row;                 /* narrays: the same of tensors that arrays had */
   dfi_ready **ready;             /* ncalls; owned; NULL: none was called yet. kernel.c */
 };
+enum { DFI_BUDGET = 60000 };     /* units of work until the next poll: some hundred microseconds */
 enum {
   DFI_COUNT_TAKEN = 0,
   DFI_COUNT_DIED,
@@ -249,13 +259,15 @@ bool dfi_native_arena(const dfi_unit *u, df_tensor **arena);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
 
+static inline bool dfi_is_function(const dfi_scope *s) { return s->parent == DFI_FUNCTION; }
+
 /* ---- enter.c, for straight.c: fills the cells that the unit reads (false: something is not what it was compiled for);
    what it left in these cells, owned (where there is no memory for it the run has failed); its counts are the run's. */
 bool dfi_native_fill(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in);
 df_value dfi_native_value(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint8_t dtype, const dfi_shape *tensor,
                           const int64_t *cell);
 void dfi_native_count(dfi_exec *x, int64_t *n);
-/* straight.c: the plan's top level may be compiled from now on, where it is straight. */
+/* straight.c: the plan's top level may be compiled from now on, where it is straight, and its functions. */
 void dfi_straight_attach(dfi_plan *p);
 
 /* ---- tell.c: what became of the plan's loops (of `loop` alone unless it is NULL) is added to the text. what:

@@ -64,7 +64,8 @@ static void tell_top(const dfi_unit *u, dfi_text *t) {
 /* How many loops, or functions, are part of it. */
 static void tell_inside(const dfi_unit *u, const char *what, dfi_text *t) {
   int32_t n = 0;
-  for (int32_t k = 1; k < u->nloops; k++) n += (u->loop[k].scope->parent == DFI_FUNCTION) == (*what == 'f');
+  for (int32_t k = 1; k < u->nloops; k++)
+    n += u->loop[k].scope != u->scope && dfi_is_function(u->loop[k].scope) == (*what == 'f');
   if (n) dfi_text_add(t, "; %d %s%s inside", n, what, n > 1 ? "s" : "");
 }
 
@@ -74,7 +75,7 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
   dfi_text_add(t, "%s  ", s->name);
   switch ((dfi_unit_state)atomic_load_explicit(&u->state, memory_order_acquire)) {
     case DFI_UNIT_READY:
-      dfi_text_add(t, "native: variables ");
+      dfi_text_add(t, dfi_is_function(s) ? "native: calls" : "native: variables ");
       tell_types(u, t);
       tell_inside(u, "loop", t);
       tell_inside(u, "function", t);
@@ -144,11 +145,11 @@ void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
   for (int32_t i = 1; i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
     if (s->batch && what == DF_NATIVE_SUMMARY && (!loop || !strcmp(loop, s->name))) tell_batches(p, s, t);
-    if (s->batch || s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
-    if (!units || !p->engine_ops) {
+    if (s->batch || (s->parent < 0 && !s->engine_ops) || (loop && strcmp(loop, s->name))) continue;
+    if (!units || !s->engine_ops) {
       if (what == DF_NATIVE_SUMMARY)
         dfi_text_add(t, "%s  tokens: %s\n", s->name,
-                     p->engine_ops ? "it has not run" : "the session's engine is tokens");
+                     s->engine_ops ? "it has not run" : "the session's engine is tokens");
       continue;
     }
     const dfi_unit *u = dfi_unit_other(&units->unit[i]);

@@ -45,6 +45,12 @@ static void write_tensor_cell(dfi_writer *w, const dfi_cell *c, uint32_t k, cons
   if (copied) enter_tensor(w, c->dtype, c->shape, to, k);
 }
 
+/* What the unit's function is given as this argument. */
+static dfi_cell argument_cell(const dfi_look *look, uint32_t argument) {
+  const dfi_pnode *p = dfi_argument_of(&look->loop[1], argument);
+  return (dfi_cell){ 1, 0, p->out_dtypes[0], look->loop[1].slot_shape[p->out] };
+}
+
 static void write_cell(dfi_writer *w, uint32_t k) {
   dfi_unit *u = w->unit;
   const dfi_analyze_loop *l = &w->look->loop[0];
@@ -65,11 +71,13 @@ static void write_cell(dfi_writer *w, uint32_t k) {
     snprintf(to, sizeof to, "%%c0_%u", at);
   } else {
     const dfi_operand o = w->look->given[k - s->nenters - s->nconsts];
-    if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) {
+    if (DFI_SPACE(o) == DFI_FRAME) {
+      if (w->function) return;
+      *c = argument_cell(w->look, DFI_INDEX(o));
+    } else if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) {
       if (is_used(u, k)) write_variable(w, c, k);
       return;
-    }
-    *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_analyze_shape(w->look, 0, o) };
+    } else *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_analyze_shape(w->look, 0, o) };
     snprintf(to, sizeof to, "%%g%u", k - s->nenters - s->nconsts);
     if (!c->shape) DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
   }
@@ -183,7 +191,8 @@ static void write_unit(dfi_writer *w) {
   dfi_unit *u = w->unit;
   const dfi_scope *s = u->scope;
   declare_loops(w);
-  if (s->id) dfi_write_loop(w, 0);
+  if (dfi_is_function(s)) dfi_write_entry(w);
+  else if (s->id) dfi_write_loop(w, 0);
   else dfi_write_top(w);
   dfi_writer *functions = write_bodies(w);
   u->ncells = s->nenters + s->nconsts + w->look->ngiven;
@@ -255,6 +264,7 @@ void dfi_unit_free(dfi_unit *u) {
     dfi_free(u->loop[i].exit_shape);
   }
   dfi_free(u->result);
+  dfi_free(u->bound);
   dfi_free(u->site);
   dfi_free(u->loop);
   dfi_free(u->cell);

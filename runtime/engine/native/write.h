@@ -126,6 +126,8 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* A FunctionCall; a function's argument. */
 void dfi_write_function_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
 void dfi_write_argument(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* The unit is a function: it is called, with what the call was given. */
+void dfi_write_entry(dfi_writer *w);
 /* The body of a function, with w its own. */
 void dfi_write_function(dfi_writer *w);
 /* Its first line, with its parameters. */

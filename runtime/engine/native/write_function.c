@@ -54,6 +54,32 @@ void dfi_write_function_call(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   dfi_write_done(w, i, p, -1);
 }
 
+void dfi_write_entry(dfi_writer *w) {
+  const dfi_unit *u = w->unit;
+  const dfi_analyze_loop *f = &w->look->loop[1];
+  dfi_text args = { 0 };
+  for (uint32_t n = 0; n < f->scope->n; n++) {
+    const dfi_pnode *a = &f->nodes[n];
+    if (a->kind != DFI_K_ARG || a->out_dtypes[0] == DF_RESOURCE) continue;
+    char cell[32];
+    snprintf(cell, sizeof cell, "%%g%u", dfi_analyze_given(w->look, DFI_OPERAND(DFI_FRAME, a->enter)));
+    if (f->slot_shape[a->out]) dfi_text_add(&args, ", ptr %s", cell);
+    else dfi_text_add(&args, ", %s %s", dfi_type(a->out_dtypes[0]), dfi_write_load(w, a->out_dtypes[0], cell).s);
+  }
+  for (uint32_t k = 0; k < u->nresults; k++) {
+    const dfi_name to = dfi_temp(w);
+    SAY(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n", to.s, u->result[k].cell);
+    dfi_text_add(&args, ", ptr %s", to.s);
+  }
+  const dfi_name counters = write_counters(w), status = dfi_temp(w), bad = dfi_temp(w);
+  SAY(w, "  %s = call i32 @f1(ptr %%c, ptr %s, i64 0%s)\n  %s = icmp ne i32 %s, 0\n", status.s, counters.s,
+      args.at ? args.at : "", bad.s, status.s);
+  dfi_free(args.at);
+  SAY(w, "  br i1 %s, label %%left, label %%made\nleft:\n  ret i32 1\nmade:\n", bad.s);
+  add_counters(w, counters);
+  SAY(w, "  ret i32 0\n");
+}
+
 void dfi_write_signature(dfi_writer *w, dfi_text *t) {
   const dfi_analyze_loop *l = &w->look->loop[w->function];
   dfi_text_add(t, "define internal i32 @f%d(ptr %%c, ptr %%count, i64 %%depth", w->function);

@@ -206,9 +206,7 @@ static void begin(dfi_exec *x, df_error *err) {
 
 /* Has another engine run all of the top level? */
 static bool by_another_engine(dfi_exec *x, dfi_record *r) {
-  dfi_books_turn(x, x->root);
-  x->finished = x->root->scope->engine_ops->turn(x, x->root, r);
-  dfi_books_turned(x, x->root, x->finished ? r : NULL);
+  x->finished = dfi_frame_offer(x, x->root, r);
   if (x->finished && !x->failed) dfi_books_balance(x);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   return x->finished;

@@ -170,6 +170,13 @@ static void start_dead_part(dfi_exec *x, const dfi_frame *f, dfi_record *r) {
     if (!s->enters[i]->constant) dfi_exec_send(x, r, s->enters[i]->edge[0], s->enters[i]->edge[1], DFI_DEAD);
 }
 
+bool dfi_frame_offer(dfi_exec *x, dfi_frame *f, dfi_record *r) {
+  dfi_books_turn(x, f);
+  const bool ended = f->scope->engine_ops->turn(x, f, r);
+  dfi_books_turned(x, f, ended ? r : NULL);
+  return ended;
+}
+
 /* All Enters have come: iteration 0 gets its tokens. */
 void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
@@ -180,9 +187,7 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   if (dead) { start_dead_part(x, f, r); return; }
   if (DFI_UNLIKELY(s->remat)) dfi_service.remat_begin(x, f);
   if (DFI_UNLIKELY(s->engine_ops != NULL) && !f->some_dead && !x->timed) {
-    dfi_books_turn(x, f);
-    const bool ended = s->engine_ops->turn(x, f, r);
-    dfi_books_turned(x, f, ended ? r : NULL);
+    const bool ended = dfi_frame_offer(x, f, r);
     if (x->failed) return;
     if (ended) {
       for (uint32_t i = 0; i < s->nenters; i++) x->count.merged += !s->enters[i]->constant && s->enters[i]->merges;
@@ -257,10 +262,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f) {
     slot_filled(r, slot, s->uses[p->out]);
     x->count.merged += p->merges;
   }
-  dfi_books_turn(x, f);
-  const bool ended = s->engine_ops->turn(x, f, r);
-  dfi_books_turned(x, f, ended ? r : NULL);
-  if (ended || x->failed) return true;
+  if (dfi_frame_offer(x, f, r) || x->failed) return true;
   record_start(x, s, r);
   for (int32_t i = 0; i < n; i++) dfi_exec_send(x, r, f->deferred[i].node->edge[0], f->deferred[i].node->edge[1], 0);
   return true;

@@ -18,6 +18,8 @@ void dfi_iteration_prepare(dfi_exec *x, dfi_record *r);
 void dfi_ring_widen(dfi_exec *x, dfi_frame *f, const dfi_record *r);
 /* All Enters have come: iteration 0 gets its tokens. */
 void dfi_frame_start(dfi_exec *x, dfi_frame *f);
+/* Another engine is offered f, whose iteration r has no token yet. True: f has ended, and r was its last one. */
+bool dfi_frame_offer(dfi_exec *x, dfi_frame *f, dfi_record *r);
 /* A value has left f by an Exit: what only its earlier iterations read is let go when these are over. */
 void dfi_frame_left(dfi_frame *f);
 /* One more iteration of f may be open; if values wait for it, it is now. */

@@ -70,11 +70,9 @@ void dfi_do_exit_remat(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   else dfi_do_exit(x, r, p);
 }
 
-enum { CALLS_AT_MOST = 20000 };
-
 /* A function that calls itself: a frame of its own for each call. */
 void dfi_do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  if (r->frame->depth >= CALLS_AT_MOST) {
+  if (r->frame->depth >= DFI_CALLS_AT_MOST) {
     dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
     return;
   }
@@ -82,7 +80,8 @@ void dfi_do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_frame *f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, p, 0);
   f->returned = false;
   r->outstanding++;
-  record_start(x, f->scope, f->ring[0]);
+  const bool offers = DFI_UNLIKELY(f->scope->engine_ops != NULL) && !x->timed;
+  if (!offers || (!dfi_frame_offer(x, f, f->ring[0]) && !x->failed)) record_start(x, f->scope, f->ring[0]);
   if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
 }
 

@@ -56,8 +56,8 @@ s:plans()
   example   local x, s = df.float32(2) * 3, df.Session{} s:run(x) s:run(x) return s:plans()
 
 s:native(opts?)
-  Returns a line of text for each loop that the session ran: the types of a compiled loop's variables,
-  or the reason why the loop ran as tokens.
+  Returns a line of text for each loop and function that the session ran: the types of a compiled
+  loop's variables, or the reason why it ran as tokens.
   option    code: string = nil  returns the code of compiled loops instead: 'llvm' for LLVM's
               assembly language, 'machine' for the machine's
   option    loop: string = nil  only the loop of this name
