@@ -714,8 +714,8 @@ function Exporter:raise_refusals()
                self.opset, table.concat(lines, '\n'))
 end
 
---- The same Outputs in a graph where calls of df.func are put in line, as they are when a GraphDef is read. Variables are
--- constants there.
+--- The same Outputs in a graph where calls of df.func are put in line, as they are when a GraphDef is read. Variables
+-- are constants there.
 local function with_calls_in_line(g, outputs, inputs, session)
   local flat = {}
   for i, o in ipairs(outputs) do flat[2 * i - 1], flat[2 * i] = o.node, o.index end
