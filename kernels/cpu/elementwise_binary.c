@@ -74,6 +74,23 @@ NEAR_INT(truncate_mod, (uint32_t)x - (uint32_t)y * (uint32_t)near_truncate_div_i
 NEAR_INT(floor_div, (uint32_t)near_truncate_div_i32(x, y) - is_apart(near_truncate_mod_i32(x, y), y))
 NEAR_INT(floor_mod, (uint32_t)near_truncate_mod_i32(x, y) + (is_apart(near_truncate_mod_i32(x, y), y) * (uint32_t)y))
 
+/* A tensor by one power of two: a shift, or the low bits, which floor as the op does. A tenth of the time of a
+ * division of 32 bits, a fiftieth of one of 64. */
+#define FLOORS_LOOP(op, other, s, T, ...) \
+  static void any_##op##_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+    const T *a = in[0], y = fixed == 2 ? *(const T *)in[1] : 0; \
+    T *o = out; \
+    if (y <= 0 || (y & (y - 1))) { other##_##s##_loop(out, in, fixed, n, param); return; } \
+    const int bits = __builtin_ctzll((uint64_t)y); (void)bits; \
+    EW_LANES for (int64_t i = 0; i < n; i++) o[i] = __VA_ARGS__; \
+  }
+#define FLOORS(op, of, ...) \
+  LOOP2(op, i8, int8_t, int8_t) LOOP2(op, u8, uint8_t, uint8_t) LOOP2(near_##op, i32, int32_t, int32_t) \
+  LOOP2(op, i64, int64_t, int64_t) FLOORS_LOOP(op, near_##op, i32, int32_t, __VA_ARGS__) \
+  FLOORS_LOOP(op, op, i64, int64_t, __VA_ARGS__) \
+  KERNEL_CHECKED(op, EW_HEAVY, dfk_check_divisor, FLOAT_LOOPS(of), [DF_INT8] = op##_i8_loop, \
+  [DF_UINT8] = op##_u8_loop, [DF_INT32] = any_##op##_i32_loop, [DF_INT64] = any_##op##_i64_loop)
+
 /* fmod, a block at a time. Where the quotient has few bits, what is left over is exact: x - q y, one rounding, of a q
  * that is one too large at most. Elements with many, or next to what is not a normal number, are libm's, which takes
  * 22 ns for each. */
@@ -139,8 +156,8 @@ ALL_NUMBERS(mul, (w)x * (w)y)
 ALL_NUMBERS(maximum, (w)x > (w)y ? x : y)
 ALL_NUMBERS(minimum, (w)x < (w)y ? x : y)
 NUMBERS(squared_difference)
-DIVIDES(floor_div, floor_div)
-DIVIDES(floor_mod, near_floor_mod)
+FLOORS(floor_div, floor_div, a[i] >> bits)
+FLOORS(floor_mod, near_floor_mod, a[i] & (y - 1))
 DIVIDES(truncate_div, truncate_div)
 DIVIDES(truncate_mod, near_truncate_mod)
 FLOATS(real_div)
