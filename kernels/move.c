@@ -2,9 +2,9 @@
  *
  * A box is first made small: dims of 1 go, the others are ordered by their stride on the writing side, and neighbours
  * that are contiguous on both sides become one. What is left is a 2-D copy inside a few outer loops, and the 2-D copy
- * is one of five: rows to rows (memcpy), one element to a row (fill), rows back to front, columns to rows (a transpose
- * in 8 x 8 tiles held in registers), or anything (a plain loop). Large boxes are split over the workers by blocks of
- * rows, each written by one worker, so the result does not depend on the split.
+ * is one of six: rows to rows (memcpy), one element to a row (fill), rows back to front, every second element, columns
+ * to rows (a transpose in 8 x 8 tiles held in registers), or anything (a plain loop). Large boxes are split over the
+ * workers by blocks of rows, each written by one worker, so the result does not depend on the split.
  */
 #include "move.h"
 #include <stdio.h>
@@ -58,6 +58,10 @@ typedef struct plane { int64_t n0, n1, t0, t1, f0, f1; } plane;
   static void copy_reversed_##T(T *restrict to, const T *restrict from, const plane *p) {                    \
     for (int64_t i = 0; i < p->n0; i++)                                                                      \
       for (int64_t j = 0; j < p->n1; j++) to[i * p->t0 + j] = from[i * p->f0 - j];                           \
+  }                                                                                                          \
+  static void copy_second_##T(T *restrict to, const T *restrict from, const plane *p) {                      \
+    for (int64_t i = 0; i < p->n0; i++)                                                                      \
+      for (int64_t j = 0; j < p->n1; j++) to[i * p->t0 + j] = from[i * p->f0 + 2 * j];                       \
   }                                                                                                          \
   static void copy_any_##T(T *restrict to, const T *restrict from, const plane *p) {                         \
     for (int64_t i = 0; i < p->n0; i++)                                                                      \
@@ -145,6 +149,7 @@ static inline void tile8_uint8_t(uint8_t *restrict to, const uint8_t *restrict f
     else if (p->f1 == 1) copy_rows_##T(to, from, p);                                                 \
     else if (p->f1 == 0) fill_rows_##T(to, from, p);                                                 \
     else if (p->f1 == -1) copy_reversed_##T(to, from, p);                                            \
+    else if (p->f1 == 2) copy_second_##T(to, from, p);                                               \
     else if (p->f0 == 1) transpose_##T(to, from, p);                                                 \
     else                 copy_any_##T(to, from, p);                                                  \
   }

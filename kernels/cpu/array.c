@@ -25,12 +25,14 @@ int32_t cpu_transpose(df_kernel *k) {
 
 /* ---- concat, split, pack, unpack: rows of the many beside rows of the one ----------------------------- */
 
+enum { SHORT = 64 };       /* bytes of a row: of many shorter ones a call for each takes longer than dfk_move */
+
 /* Copies `rows` rows of `row` elements, to_step and from_step elements apart. */
 static bool copy_rows(df_kernel *k, df_tensor *to, int64_t to_at, int64_t to_step, const df_tensor *from,
                       int64_t from_at, int64_t from_step, int64_t rows, int64_t row) {
 #ifndef DFK_DEVICE
-  if (rows * row <= 1 << 14 && dfk_plain(to->dtype)) {
-    int64_t width = dfk_width(to->dtype);
+  const int64_t width = dfk_width(to->dtype);
+  if (rows * row <= 1 << 14 && dfk_plain(to->dtype) && (rows <= 4 || row * width >= SHORT)) {
     char *t = (char *)to->data + to_at * width;
     const char *f = (const char *)from->data + from_at * width;
     for (int64_t r = 0; r < rows; r++, t += to_step * width, f += from_step * width)
@@ -55,12 +57,35 @@ int32_t cpu_concat(df_kernel *k) {
   return DF_OK;
 }
 
+#ifndef DFK_DEVICE
+#define DEFINE_BY_TURNS(T) \
+  static void by_turns_##T(T *restrict to, const T *restrict a, const T *restrict b, int64_t n) { \
+    for (int64_t i = 0; i < n; i++) { \
+      to[2 * i] = a[i]; \
+      to[2 * i + 1] = b[i]; \
+    } \
+  }
+DEFINE_BY_TURNS(uint32_t)
+DEFINE_BY_TURNS(uint64_t)
+
+/* Elements of a and b by turns, as vectors. False: they are none of 4 or 8 bytes. */
+static bool pack_by_turns(df_tensor *out, const df_tensor *a, const df_tensor *b) {
+  const int64_t width = dfk_plain(out->dtype) ? dfk_width(out->dtype) : 0;
+  if (width == 4) by_turns_uint32_t(out->data, a->data, b->data, a->size);
+  else if (width == 8) by_turns_uint64_t(out->data, a->data, b->data, a->size);
+  return width == 4 || width == 8;
+}
+#endif
+
 int32_t cpu_pack(df_kernel *k) {
   const df_tensor *a = k->in[0];
   int32_t axis;
   df_tensor *out = dfk_pack_begin(k, &axis);
   if (!out) return k->error->code;
   int64_t outer = dfk_span(a->dims, 0, axis), row = dfk_span(a->dims, axis, a->rank);
+#ifndef DFK_DEVICE
+  if (k->nin == 2 && row == 1 && pack_by_turns(out, a, k->in[1])) return DF_OK;
+#endif
   for (int32_t i = 0; i < k->nin; i++)
     if (!copy_rows(k, out, i * row, k->nin * row, k->in[i], 0, row, outer, row)) return k->error->code;
   return DF_OK;

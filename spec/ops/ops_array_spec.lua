@@ -70,6 +70,27 @@ describe('transpose', function()
 end)
 
 describe('concat, split, stack and unstack', function()
+  it('take elements by turns, and every second one apart again, of any size and dtype', function()
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int8', 'int32', 'int64', 'bool', 'string' } do
+      for _, n in ipairs{ 1, 2, 7, 16, 33, 64, 100, 1000, 20000 } do
+        local a, b = {}, {}
+        for k = 1, n do
+          a[k], b[k] = k % 101, k % 37 + 50
+          if dtype == 'bool' then a[k], b[k] = k % 3 == 0, k % 5 == 0 elseif dtype == 'string' then a[k], b[k] = 'a' .. k, 'b' .. k end
+        end
+        local x, y = df.placeholder(dtype, { n }), df.placeholder(dtype, { n })
+        local both = df.reshape(df.stack({ x, y }, { axis = 1 }), { -1 })
+        local step = { 2 }
+        local found = df.run({ both, df.strided_slice(both, { 0 }, { 2 * n }, step), df.strided_slice(both, { 1 }, { 2 * n }, step) },
+                             { [x] = a, [y] = b })
+        for k = 1, n do
+          assert(found[1]:at(2 * k - 2) == a[k] and found[1]:at(2 * k - 1) == b[k], ('%s, element %d of %d'):format(dtype, k, n))
+        end
+        assert.same({ a, b }, { found[2]:list(), found[3]:list() })
+      end
+    end
+  end)
+
   it('take strings, scalars and empty arrays', function()
     same(df.run(df.stack({ df.constant('a', 'string'), df.constant('b', 'string') })), { 'a', 'b' })
     same(df.run(df.concat({ df.constant({ 'a' }, 'string'), df.constant({ 'b', 'c' }, 'string') }, 0)), { 'a', 'b', 'c' })
