@@ -184,7 +184,8 @@ describe('df.vmap', function()
     for seed = 1, tonumber(os.getenv 'DFLOW_LANES_SEEDS' or 8) do
       df.reset()
       local draw = support.random(seed)
-      local lanes, size, to, from, x = 1 + math.floor(draw() * 6), 4 + math.floor(draw() * 4), {}, {}, {}
+      -- Of many lanes the loop is several, each of those that are not done.
+      local lanes, size, to, from, x = (seed % 4 == 0 and 520 or 1) + math.floor(draw() * 6), 4 + math.floor(draw() * 4), {}, {}, {}
       for lane = 1, lanes do
         to[lane], x[lane] = {}, {}
         for k = 1, size do                           -- each place leads to an earlier one, or out of the table
@@ -212,6 +213,40 @@ describe('df.vmap', function()
           s:close()
         end
       end
+    end
+  end)
+
+  it('leaves those lanes that take longest to loops of their own, each of fewer', function()
+    local list, expected = {}, {}
+    for k = 1, 1000 do
+      list[k] = k
+      local v, steps = k, 0
+      while v > 1 do v, steps = v % 2 == 0 and v / 2 or 3 * v + 1, steps + 1 end
+      expected[k] = steps
+    end
+    local function halves(n)
+      local _, steps = df.while_loop(function(v) return v:gt(1) end, function(v, c)
+        return df.cond((v % 2):eq(0), function() return df.floordiv(v, 2) end, function() return 3 * v + 1 end), c + 1
+      end, { n, df.int32(0) })
+      return steps
+    end
+    local function lanes_of_loops(n)
+      df.reset()
+      df.vmap(halves)(df.zeros({ n }, { dtype = 'int32' }))
+      local sizes = {}
+      for _, op in ipairs(df.default_graph():ops()) do
+        if op.type == 'Enter' and op.inputs[1].dtype == 'bool' then sizes[#sizes + 1] = op.inputs[1].shape[1] end
+      end
+      return sizes
+    end
+    assert.same({ 1000, 500, 250, 125 }, lanes_of_loops(1000))
+    assert.same({ 60 }, lanes_of_loops(60))
+    df.reset()
+    local x = df.int32(list)
+    for _, engine in ipairs{ 'tokens', 'native' } do
+      local s = df.Session{ engine = engine }
+      assert.same(expected, s:run(df.vmap(halves)(x)):list())
+      s:close()
     end
   end)
 

@@ -485,13 +485,17 @@ local function frozen_loop(self, scope, flow, first)
 end
 
 --- May all lanes stay to the loop's end, and, unless that is asked for, is their work no more than what moving lanes,
--- and tokens for it, take? How many ops read each variable; nil if not.
+-- and tokens for it, take? How many ops read each variable, and what stay.build takes; nil if not.
 local function may_stay(self, scope, flow)
   local WORTH = 512                     -- elements that native code computes while tokens run a node
+  local MANY = 32 * WORTH
   if self.compact == true or (scope.set.n < 0 and self.compact ~= false) then return nil end
   local found = stay.look(self, flow, harmless)
-  local worth = self.compact == false or (not found.nested and found.work * scope.set.n <= WORTH * found.nodes)
-  return found.pure and worth and found.reads or nil
+  local elements = found.work * scope.set.n / math.max(found.nodes, 1)
+  local worth = self.compact == false or (not found.nested and elements <= MANY)
+  if not (found.pure and worth) then return nil end
+  return found.reads, { many = self.compact ~= false and elements > WORTH, harmless = may_go_on(self, flow),
+                        options = options_of(flow) }
 end
 
 function batch.evaluate_flow(self, scope, flow)
@@ -505,8 +509,8 @@ function batch.evaluate_flow(self, scope, flow)
   local first = {}
   for k, r in ipairs(flow.results) do first[k] = self:value(scope, r.init[1], r.init[2]) end
   if self.differs[flow.pred[1]] then
-    local reads = may_stay(self, scope, flow)
-    if reads then return stay.build(self, scope, flow, first, bind, reads, options_of(flow)) end
+    local reads, opts = may_stay(self, scope, flow)
+    if reads then return stay.build(self, scope, flow, first, bind, reads, opts) end
     if self.compact ~= true and may_go_on(self, flow) then return frozen_loop(self, scope, flow, first) end
     return parted_loop(self, scope, flow, first)
   end
