@@ -191,11 +191,11 @@ in MatMul]], drawn(x:matmul(x * 2, { transpose_b = true })))
 let
   x: float32[] = Placeholder(dtype=float32 shape=[])
   while/Exit: int32[], while/Exit_1: float32[] = while{
-    while.1 = 0
-    while.2 = x
-    while while/Less: bool[] = Less(while.1, 10)
-    do    while/Add: int32[] = Add(while.1, 1)
-          while/Mul: float32[] = Mul(while.2, x)
+    while.i = 0
+    while.v = x
+    while while/Less: bool[] = Less(while.i, 10)
+    do    while/Add: int32[] = Add(while.i, 1)
+          while/Mul: float32[] = Mul(while.v, x)
     next  while/Add, while/Mul
   }
 in while/Exit_1]], drawn((loop())))
@@ -206,6 +206,12 @@ in while/Exit_1]], drawn((loop())))
       { n = df.int32(0), sum = df.float32(1) }, { parallel_iterations = 1 })
     local text = drawn(r.sum)
     assert.is_truthy(text:find('= while{  -- parallel_iterations = 1\n    while.n = 0\n    while.sum = 1.\n', 1, true), text)
+  end)
+
+  it('names loop variables as the parameters of the body, but for names that two of them have', function()
+    local i, x = df.while_loop(function(i) return i:lt(3) end, function(i, _, _) return i + 1, i * 2, i * 3 end,
+      { df.int32(0), df.int32(0), df.int32(0) })
+    assert.matches('while%.i = 0\n    while%.2 = 0\n', drawn{ i, x })
   end)
 
   it('nests a cond, outer values by their own names', function()
@@ -228,7 +234,7 @@ in cond/Merge]], drawn((choice())))
       return i + 1, df.cond(v:gt(1), function() return v * x end, function() return v + x end)
     end, { df.int32(0), x })
     local text = drawn(y)
-    assert.is_truthy(text:find('= cond{ while/Greater\n            then  while/cond/Mul: float32[] = Mul(while.2, x)', 1, true), text)
+    assert.is_truthy(text:find('= cond{ while/Greater\n            then  while/cond/Mul: float32[] = Mul(while.v, x)', 1, true), text)
     local gradient = drawn(df.gradients(y, x))
     assert.are.equal(2, select(2, gradient:gsub('= while{', '')))
     assert.is_nil(gradient:find('?', 1, true), gradient)
@@ -436,7 +442,7 @@ cond/Merge
 
   it('shows loop variables with what they begin with and become', function()
     local text = drawn(loop(), { as = 'tree' })
-    assert.is_truthy(text:find('`-while\n  |-while.1: int32[] = 0, next while/Add\n  |-while.2: float32[] = x, next while/Mul\n  |-while\n  | `-while/Less', 1, true), text)
+    assert.is_truthy(text:find('`-while\n  |-while.i: int32[] = 0, next while/Add\n  |-while.v: float32[] = x, next while/Mul\n  |-while\n  | `-while/Less', 1, true), text)
   end)
 
   it('has the Lua line of each', function()

@@ -48,7 +48,7 @@ local function with_gradient(asked, g)
   local copy = require 'dflow.check.copy'
   local gradients = require 'dflow.front.gradients'
   copy.check_idle(g, 'draw')
-  local ys, all = {}, { whole = asked.whole, view = asked.view }
+  local ys, all = {}, { whole = asked.whole, view = asked.view, parameters = asked.parameters }
   for _, pair in ipairs(asked) do
     local y = pair[2] >= 0 and graph.output(g, pair[1], pair[2])
     if y and dtypes.is_float(graph.dtype(y)) and core.node_context(g.handle, y.node) == 0 then ys[#ys + 1] = y end
@@ -91,7 +91,7 @@ end
 function M.model(what, stage, view)
   model.check_stage(stage)
   local asked, g = read.roots(what)
-  asked.view = view
+  asked.view, asked.parameters = view, g.parameters
   local m = stage == 'gradient' and with_gradient(asked, g)
     or model.make(g.handle, asked, stage, stage == 'partitioned' and placed(asked, g) or nil, view, g.groups)
   if package.loaded['dflow.repl.session'] then             -- at the prompt: what variables call the nodes

@@ -169,7 +169,16 @@ local function find_frames(g, nodes, by_id)
   for _, n in ipairs(nodes) do n.frame = around[n] or nil end
 end
 
---- The nodes that lead to what was asked for.
+--- What a body calls its loop's variables, without names that two of them have.
+local function once_each(names)
+  local times, own = {}, {}
+  for _, name in ipairs(names) do times[name] = (times[name] or 0) + 1 end
+  for i, name in ipairs(names) do own[i] = times[name] == 1 and name end
+  return own
+end
+
+--- The nodes that lead to what was asked for. asked.parameters: by a loop's first Exit, what its body calls its
+-- variables.
 -- @return {nodes, by_id, asked, flows = {cond = {}, loop = {}} by number, exits[loop][variable] = name, total,
 --         gradient_of(id): the node of whose gradient a node is a part, -1: of none}
 function M.graph(g, asked)
@@ -188,10 +197,13 @@ function M.graph(g, asked)
       r.exits[loop][role[3 * id + 3]] = core.node_name_of(g, id)
     end
   end
+  local parameters = {}
+  for exit, names in pairs(asked.parameters or {}) do parameters[role[3 * exit + 2]] = once_each(names) end
   for _, n in ipairs(r.nodes) do
     if n.role == 'variable' then
       local name = core.loop_variable(g, n.flow, n.which)
-      n.variable = ('%s.%s'):format(r.flows.loop[n.flow].name, name ~= '' and name or n.which + 1)
+      local own = parameters[n.flow] and parameters[n.flow][n.which + 1]
+      n.variable = ('%s.%s'):format(r.flows.loop[n.flow].name, name ~= '' and name or own or n.which + 1)
     end
   end
   find_frames(g, r.nodes, r.by_id)

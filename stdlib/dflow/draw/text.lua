@@ -3,9 +3,9 @@
 --   let
 --     x: float32[] = Placeholder(dtype=float32)  -- f.lua:1
 --     while/Exit: float32[] = while{
---       while.1 = x
---       while Less: bool[] = Less(while.1, 100)
---       do    Mul: float32[] = Mul(while.1, while.1)
+--       while.v = x
+--       while Less: bool[] = Less(while.v, 100)
+--       do    Mul: float32[] = Mul(while.v, while.v)
 --       next  Mul
 --     }
 --   in while/Exit
