@@ -20,7 +20,12 @@ describe('the lessons', function()
     it(('%d: %s: runs, is answered by what it counts, and takes its own solutions alone'):format(n, l.title), function()
       local env = learn.prepare(l)
       assert.equal('number', type(l.answer(env)))
-      assert.is_true(#tostring(l.picture(env)) > 40)
+      local picture = tostring(l.picture(env))
+      assert.is_true(#picture > 40)
+      for name, x in pairs(env) do                        -- what it calls p is not `Placeholder` in its picture
+        local of_graph = type(x) == 'table' and getmetatable(x) == getmetatable(df.int32(0)) and x.op.name
+        assert.is_true(not of_graph or name == '_' or not ('\n' .. picture):find('\n +' .. of_graph .. ': '), picture)
+      end
       for _, task in ipairs(l.exercises) do
         local fresh = learn.prepare(l)                    -- without the first the second can be solved
         local ok, v = learn.value(task[2], fresh)

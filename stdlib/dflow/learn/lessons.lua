@@ -7,6 +7,9 @@
 -- or what is wrong.
 -- `done` is called when the lesson is left. An answer with its picture stays on a screen of 80 by 24.
 local df = require 'dflow'
+local core = require 'dflow.backend'
+local graph = require 'dflow.front.graph'
+local shown = require 'dflow.front.text'
 
 local function near(v, x) return type(v) == 'number' and math.abs(v - x) <= 1e-4 * math.max(1, math.abs(x)) end
 
@@ -33,15 +36,28 @@ local function fired(fetches, type, dead, feeds)
   return n
 end
 
-local function drawn(x) return df.draw(x, { lines = 16 }) end
+--- A picture's text in which what a variable of the lesson holds has its name, and a small constant is its value.
+local function named(text, e)
+  local names = {}
+  for _, op in ipairs(df.default_graph():ops()) do
+    local t = core.output_constant(op.graph.handle, op.node, 0)
+    if t and t.size == 1 then names[op.name] = shown.array(t) end
+  end
+  for name, v in pairs(e) do
+    if name ~= '_' and getmetatable(v) == graph.Output and v.index == 0 then names[v.op.name] = name end
+  end
+  return (text:gsub('([%a_][%w_/]*)(%(?)', function(name, op) return op == '' and names[name] or nil end))
+end
+
+local function drawn(x, e) return named(df.draw(x, { lines = 16 }), e) end
 
 --- The primitives of x: without what an engine makes of them, and without constants.
-local function primitives(x)
+local function primitives(x, e)
   local rows = {}
   for line in df.draw(x, { at = 'lowered', lines = 200 }):gsub(' *%-%- [^\n]*', ''):gmatch '[^\n]+' do
     if not line:find ' = Const%(' and not line:find ' = Identity%(' then rows[#rows + 1] = line end
   end
-  return table.concat(rows, '\n')
+  return named(table.concat(rows, '\n'), e)
 end
 
 --- A check that the value is this number.
@@ -70,7 +86,7 @@ z = c - 1]],
     ask = 'y is fetched with a = 3. How many nodes fire (of b, c, y and z)?',
     answer = function(e) return count(e.y, 'nodes_run', { [e.a] = 3 }) end,
     why = 'b and c fire in either order, y when both have come. z is not needed for y: no token is sent for it.',
-    picture = function(e) return drawn(e.y) end,
+    picture = function(e) return drawn(e.y, e) end,
     exercises = {
       { 'Fetch y and z in one run with a = 3, as a list.', 'df.run({y, z}, {[a] = 3})', function(v)
         return type(v) == 'table' and near(v[1], 78) and near(v[2], 12)
@@ -87,7 +103,7 @@ y = cond(p:gt(0), function() return p * 10 end, function() return p - 1 end)]],
     ask = 'p = -3 is fed. How often is the Mul of the first branch computed?',
     answer = function(e) return fired(e.y, 'Mul', false, { [e.p] = -3 }) end,
     why = 'Never: p goes out by F, so p - 1 has a live token. What comes by T is dead, and p * 10 is not computed.',
-    picture = function(e) return primitives(e.y) end,
+    picture = function(e) return primitives(e.y, e) end,
     exercises = {
       { 'Run y with p = -4.', 'df.run(y, {[p] = -4})', is(-5, 'feeds are {[p] = -4}') },
       { 'Build the absolute value of p with a cond, and run it with p = -4.',
@@ -103,7 +119,7 @@ y = cond(x:gt(0), function() return x + 1 end, function() return ((x * 2) - 3):e
     answer = function(e) return fired(e.y, 'Mul', true) + fired(e.y, 'Sub', true) + fired(e.y, 'Exp', true) end,
     why = 'All three: deadness runs along the branch from node to node, and costs no arithmetic. That is how the '
           .. 'Merge knows not to wait.',
-    picture = function(e) return primitives(e.y) end,
+    picture = function(e) return primitives(e.y, e) end,
     exercises = {
       { 'Start y paused (df.start with {paused = true}), let it go to its end with h:resume() and h:wait(): give its '
         .. 'result.',
@@ -121,7 +137,7 @@ it out. A token has a tag, while:3 for iteration 3: tokens of different iteratio
     ask = 'The body runs 4 times. How often does the predicate, Less, fire?',
     answer = function(e) return fired(e.x, 'Less') end,
     why = 'Five times: in iteration 4 it says false, and the Switches send the loop variables to the Exits.',
-    picture = function(e) return primitives(e.x) end,
+    picture = function(e) return primitives(e.x, e) end,
     exercises = {
       { 'What is 2^10, by such a loop?',
         'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, '
@@ -143,7 +159,7 @@ s1, s32 = sum(1), sum(32)]],
     ask = 'sum(32) is 190. What is sum(1)?',
     answer = function(e) return df.run(e.s1) end,
     why = 'The same: tags keep the iterations apart, however many are open. Only the time may differ.',
-    picture = function(e) return drawn(e.s1) end,
+    picture = function(e) return drawn(e.s1, e) end,
     exercises = {
       { 'Is sum(1) the same as sum(7)? Give an Output that says so.', 'sum(1):eq(sum(7))',
         function(v) return v == true or 'x:eq(y) compares values' end },
@@ -163,7 +179,7 @@ df.run(n)]],
     answer = function(e) return df.run(e.v) end,
     why = 'An op with an effect in a body runs each time that the body runs, whether or not anything uses what it '
           .. 'gives: five times.',
-    picture = function(e) return drawn(e.y) end,
+    picture = function(e) return drawn(e.y, e) end,
     exercises = {
       { 'What is y?', 'y', is(27) },
       { 'Build a loop of 4 trips that starts at 1 and adds w each time; give its result.',
@@ -195,7 +211,7 @@ g = gradients(y, x)]],
     ask = 'x is 3. What is g?',
     answer = function(e) return df.run(e.g) end,
     why = 'The branch that was taken is x * x, and its derivative 2x is 6.',
-    picture = function(e) return drawn(e.g) end,
+    picture = function(e) return drawn(e.g, e) end,
     exercises = {
       { 'What is g where x = -2 is fed?', 'df.run(g, {[x] = -2})', is(-1) },
       { 'The second derivative of y by x, at x = 3.', 'gradients(g, x)', is(2, 'gradients of gradients go, too') },
@@ -264,7 +280,7 @@ df.run(get)]],
     ask = 'Three elements were put in and one was taken. What does q:size() say?',
     answer = function(e) return df.run(e.q:size()) end,
     why = 'Two. A fourth enqueue into the full queue would wait until one is taken out.',
-    picture = function(e) return drawn(e.get) end,
+    picture = function(e) return drawn(e.get, e) end,
     exercises = {
       { 'Take the next element.', 'df.run(get)', taken(1) },
       { 'Take one and multiply it by 10, in one run.', 'df.run(get * 10)', taken(10) },
