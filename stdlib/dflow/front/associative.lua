@@ -13,7 +13,7 @@ local call_user = require 'dflow.front.call'
 local ops = require 'dflow.front.ops'
 
 local M = {}
-local f = ops.functions
+local f, unpack = ops.functions, graph.unpack
 
 local function ints(list) return f.constant(tensor.tensor(list, 'int32', { #list })) end
 
@@ -30,13 +30,14 @@ end
 local function interleaved(even, odd, axis, n)
   local pairs_of = math.floor(n / 2)
   local both = f.stack({ part(even, axis, 0, pairs_of, 1), odd }, { axis = axis + 1 })
-  local shape = {}
-  for k, d in ipairs(even.shape) do shape[k] = d end
+  local shape, unknown = even.shape, 0
   shape[axis + 1] = 2 * pairs_of
-  local unknown = 0
   for _, d in ipairs(shape) do if d < 0 then unknown = unknown + 1 end end
-  if unknown > 1 then errors.bad('associative_scan: more than one dimension of its elements is not known') end
-  local out = f.reshape(both, ints(shape))
+  local all = f.shape(odd)
+  local out = f.reshape(both, unknown < 2 and ints(shape)
+                        or f.concat({ f.slice(all, ints{ 0 }, ints{ axis }), ints{ 2 * pairs_of },
+                                      f.slice(all, ints{ axis + 1 }, ints{ -1 }) }, 0))
+  out:set_shape(shape)
   return n % 2 == 0 and out or f.concat({ out, part(even, axis, n - 1 - pairs_of, n - pairs_of, 1) }, axis)
 end
 
@@ -47,9 +48,12 @@ end
 -- @return       a structure like elems
 function M.associative_scan(fn, elems, opts)
   opts = errors.options(opts, 'associative_scan', { 'axis', 'reverse' })
-  if type(fn) ~= 'function' then errors.bad('associative_scan takes a function first, not %s', errors.describe(fn)) end
+  if not convert.is_callable(fn) then
+    errors.bad('associative_scan takes a function first, not %s', errors.describe(fn))
+  end
   if elems == nil then errors.bad('associative_scan: elems is missing') end
   local reverse = errors.flag(opts.reverse, 'associative_scan', 'reverse') == true
+  if not nest.is_structure(elems) then elems = convert.to_output(elems, nil, nil, 'associative_scan') end
   local axis, like = opts.axis == nil and 0 or opts.axis, { elems }
   if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
     errors.bad('associative_scan: axis is a whole number, not %s', errors.describe(axis))
@@ -77,6 +81,7 @@ function M.associative_scan(fn, elems, opts)
     local r = call_user(fn, nest.pack(like, a, nest.is_structure)[1], nest.pack(like, b, nest.is_structure)[1])
     local out = {}
     if r[1] == nil then errors.bad('associative_scan: the function returns nothing: is `return` missing?') end
+    if r.n > 1 then r = { { unpack(r, 1, r.n) } } end                       -- several are a list
     nest.each({ r[1] }, nest.is_structure,
               function(v) out[#out + 1] = convert.to_output(v, graph.dtype(list[#out + 1] or list[1]), nil,
                   'associative_scan') end)

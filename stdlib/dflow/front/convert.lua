@@ -11,6 +11,13 @@ local M = {}
 local Output, Tensor = graph.Output, tensor.Tensor
 local getmetatable, type, rawget = getmetatable, type, rawget
 
+--- Can it be called with values: a function, a graph function, a layer?
+function M.is_callable(v)
+  local mt = getmetatable(v)
+  if mt == Output or mt == graph.Operation then return false end
+  return type(v) == 'function' or type(mt) == 'table' and rawget(mt, '__call') ~= nil
+end
+
 --- The dtype number of a value that has one by itself (an Output, a Tensor, ...); nil for bare values.
 function M.typed(v, depth)
   local mt = getmetatable(v)
