@@ -62,6 +62,22 @@ describe('map_fn', function()
   end)
 end)
 
+describe('what goes over rows', function()
+  it('calls graph functions and layers as functions of Lua', function()
+    local x = df.float32{ { 1, 2 }, { 3, 4 }, { 5, 6 } }
+    local double = df.func('double', { 'float32' }, function(v) return v * 2 end)
+    local join = df.func('join', { 'float32', 'float32' }, function(a, v) return a * 0.5 + v end)
+    for _, batch in ipairs{ false, true } do same(df.run(df.map_fn(double, x, { batch = batch })), df.run(x * 2)) end
+    for _, over in ipairs{ df.foldl, df.foldr, df.scan } do
+      same(df.run(over(join, x)), df.run(over(function(a, v) return a * 0.5 + v end, x)))
+    end
+    local layer = df.nn.Dense(3)
+    local rows = df.expand_dims(x, 1)
+    same(df.run(df.map_fn(layer, rows)), df.run(df.expand_dims(layer(x), 1)))
+    assert.matches('takes a function first', message_of(df.map_fn, x, x))
+  end)
+end)
+
 describe('foldl, foldr and scan', function()
   local x
   before_each(function() x = df.constant({ 1.0, 2.0, 3.0 }) end)

@@ -553,7 +553,7 @@ local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 -- @return          a function of arguments with lanes
 function M.vmap(fn, opts)
   opts = errors.options(opts, 'vmap', known)
-  if type(fn) ~= 'function' and not (getmetatable(fn) and getmetatable(fn).__call) then
+  if not convert.is_callable(fn) then
     errors.bad('vmap takes a function, not %s', errors.describe(fn))
   end
   if opts.size ~= nil and (type(opts.size) ~= 'number' or not dtypes.is_whole(opts.size) or opts.size < 0) then

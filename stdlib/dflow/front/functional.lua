@@ -49,6 +49,7 @@ end
 -- all was written for a table of them, as TensorFlow's are; in its place it would get the first.
 local function check_elements(fn, elems, before, what)
   if not nest.is_structure(elems) or nest.has_names(elems) then return end
+  if type(fn) ~= 'function' then return end
   local about = debug.getinfo(fn, 'Su')
   local takes = about.what ~= 'C' and not about.isvararg and about.nparams
   if not takes or takes <= before or takes >= before + #elems then return end
@@ -83,7 +84,7 @@ local function read_all(arrays, i)
 end
 
 local function check_function(fn, what)
-  if type(fn) ~= 'function' then errors.bad('%s takes a function first, not %s', what, errors.describe(fn)) end
+  if not convert.is_callable(fn) then errors.bad('%s takes a function first, not %s', what, errors.describe(fn)) end
 end
 
 --- The whole array, which has as many rows as x: known while building where x's are.
