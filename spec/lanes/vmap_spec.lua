@@ -378,6 +378,37 @@ describe('df.vmap', function()
     end
   end)
 
+  it('takes TensorArrays as arguments and as results, wherever lanes wrote', function()
+    local x, at = df.float32(rows), df.int32{ 0, 2, 1 }
+    local function written(v, i)
+      return { same = df.TensorArray('float32', 3):unstack(v * v),
+               own = df.TensorArray('float32', 3):write(i, v[0]):write((i + 1) % 3, v[1] * 2):write((i + 2) % 3, v[2]),
+               shared = df.TensorArray('float32', 2):write(0, df.float32(7)):write(1, df.float32(8)) }
+    end
+    local r = df.vmap(written)(x, at)
+    local stacked = df.map_fn(function(v, i)
+      local w = written(v, i)
+      return w.same:stack(), w.own:stack(), w.shared:stack()
+    end, { x, at })
+    for k, name in ipairs{ 'same', 'own', 'shared' } do
+      local rows_of = df.transpose(r[name]:stack())
+      support.near(df.run(rows_of), df.run(stacked[k]), nil, name)
+      support.near(df.run(r[name]:read(1)), df.run(df.transpose(stacked[k])[1]), nil, name)
+      if name ~= 'shared' then
+        support.near(df.run(df.gradients(rows_of * rows_of, x)), df.run(df.gradients(stacked[k] * stacked[k], x)), nil, name)
+      end
+    end
+    -- As an argument again, and with the lanes at another axis.
+    local back = df.vmap(function(ta, v) return ta:read(0) + ta:stack():reduce_sum() * v[2] end)(r.own, x)
+    support.near(df.run(back), df.run(stacked[2]:slice({ 0, 0 }, { -1, 1 }):reshape{ 3 } + df.reduce_sum(stacked[2], { axis = 1 }) * x:slice({ 0, 2 }, { -1, 1 }):reshape{ 3 }))
+    local wide = df.vmap(function(v) return df.TensorArray('float32', 2):write(0, v):write(1, v * 2) end, { out_axes = 1 })(x)
+    support.near(df.run(wide:read(1)), df.run(df.transpose(x * 2)))
+    support.near(df.run(df.vmap(function(ta) return ta:read(1) end, { in_axes = -1 })(wide)), df.run(x * 2))
+    -- What a lane did not write is an error where it is read.
+    local some = df.vmap(function(v, i) return df.TensorArray('float32', 3):write(i, v[0]) end)(x, at)
+    assert.matches('lane %d is read but was never written', support.message_of(df.run, some:stack()))
+  end)
+
   it('takes TensorArrays, map_fn, scan and recurrent loops', function()
     agrees(function(x) return df.map_fn(function(v) return v * v end, x), df.scan(function(a, v) return a * 0.5 + v end, x) end, { rows })
     agrees(function(x)

@@ -19,7 +19,7 @@ local call_user = require 'dflow.front.call'
 local ops = require 'dflow.front.ops'
 local control = require 'dflow.front.control'
 local batch = require 'dflow.lanes.batch'
-require 'dflow.lanes.arrays'
+local arrays = require 'dflow.lanes.arrays'
 require 'dflow.lanes.flow'
 require 'dflow.lanes.rules'
 
@@ -101,7 +101,10 @@ end
 --- An argument's leaf: what the function gets, and what is noted for the lanes.
 local function enter(t, x, axis, what)
   if axis == false then return x end
-  if getmetatable(x) == tensor_array.TensorArray then errors.bad('vmap: %s is a TensorArray: stack it first', what) end
+  if getmetatable(x) == tensor_array.TensorArray then          -- the axis is that of its elements
+    local whole = type(axis) == 'number' and axis >= 0 and axis + 1 or axis
+    return enter(t, x:stack(), whole, what .. ', stacked')
+  end
   local o = convert.to_output(x, nil, t.g, what)
   if o.graph ~= t.g then errors.bad('vmap: %s belongs to another graph', what) end
   local a = axis_of(o, axis, what)
@@ -169,7 +172,9 @@ local function call(fn, opts, ...)
     local function arrange(v)
       if is_leaf(v) then
         if v.shared then return v.x end
-        return t.placeholders[v.at]
+        local p = t.placeholders[v.at]
+        if getmetatable(v.x) ~= tensor_array.TensorArray then return p end
+        return tensor_array.new(p.dtype, f.dim(p, 0), { clear_after_read = false }):unstack(p)
       end
       local out = {}
       for k, part in pairs(v) do out[k] = arrange(part) end
@@ -188,7 +193,9 @@ local function call(fn, opts, ...)
         if results[k] == nil then errors.bad('vmap: the function returns nil as result %d', k) end
         results[k] = nest.map(results[k], nest.is_structure, function(v, what)
           if getmetatable(v) == tensor_array.TensorArray then
-            errors.bad('vmap: result %s is a TensorArray: stack it first', what)
+            if outer then errors.bad('vmap: result %s of a vmap in another is a TensorArray: stack it first', what) end
+            outputs[#outputs + 1] = v.handle
+            return v
           end
           local o = convert.to_output(v, nil, t.g, 'vmap: result ' .. what)
           outputs[#outputs + 1] = o
@@ -211,14 +218,19 @@ local function call(fn, opts, ...)
       if own == nil then own = 0 end
       if results.n > 1 and errors.is_data(own) then own = own[k] end
       out[k] = axes_like(results[k], own, 'result ' .. k, function(v, axis, what)
-        return leave(one(v), axis, what)
+        local function put(o) return leave(o, axis, what) end
+        if getmetatable(v) == tensor_array.TensorArray then
+          return one(v.handle, axis ~= 0 and axis ~= nil and put or false)
+        end
+        return put(one(v))
       end)
     end
     return unpack(out, 1, results.n)
   end)
 end
 
---- Lanes by themselves: a function from a result of one lane to that of all.
+--- Lanes by themselves: a function from a result of one lane to that of all; with `put`, from an array's handle to the
+-- array of all (arrays.of_lanes).
 function M.alone(t, outputs)
   local last = core.graph_nodes(t.g.handle)
   local b = batch.new(t.g, t.first, last, t.base, t.placeholders, t.special, outputs)
@@ -228,7 +240,11 @@ function M.alone(t, outputs)
   local scope = b:scope(nil, nil, set)
   for k = 1, t.own do scope.env[key(t.placeholders[k].node, 0)] = { o = t.values[k], set = set } end
   if t.apart then b:run_effects(scope, t.base) end
-  return function(x) return lift(b:value(scope, x.node, x.index), set) end
+  return function(x, put)
+    local v = b:value(scope, x.node, x.index)
+    if put ~= nil then return arrays.of_lanes(v, scope, put) end
+    return lift(v, set)
+  end
 end
 
 --- The values with derivatives that a function of one lane takes from outside: its arguments, what it captured,
@@ -549,7 +565,7 @@ local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 -- @param size      how many lanes, where no argument says
 -- @param compact   when lanes of a while_loop that are done leave the others: true, each at once; false, not at all,
 --                  where no op draws or has an effect; 'auto', not at all where all lanes together are little work,
---                  else each at once, but where computing a lane on cannot fail together, when half are done
+--                  together, when half are done, of more work in small ops, else each at once
 -- @return          a function of arguments with lanes
 function M.vmap(fn, opts)
   opts = errors.options(opts, 'vmap', known)

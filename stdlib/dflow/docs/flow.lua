@@ -90,7 +90,8 @@ df.vmap(fn, {…})
   Returns a function that computes fn for each lane of its arguments, all lanes together. fn is called
   once, with values without the lane axis. A cond runs each branch for the lanes that take it. A
   while_loop ends for each lane separately. Random ops draw separate numbers for each lane. Gradients
-  inside fn are of one lane. A side effect under a predicate that differs by lane is an error.
+  inside fn are of one lane. A side effect under a predicate that differs by lane is an error. A
+  TensorArray may be an argument, whose elements have the lanes, or a result.
   option    in_axes: int, bool or list = 0  the axis of the lanes in each argument; false: all
               lanes share it
   option    out_axes: int or list = 0  the axis of the lanes in each result
@@ -98,8 +99,8 @@ df.vmap(fn, {…})
   option    compact: string or bool = 'auto'  when finished lanes leave a while_loop; no value depends
               on it. true: each lane at once. false: no lane before the last one ends, where the loop
               draws no random numbers, has no effects and uses no TensorArray. 'auto' keeps all lanes where the
-              body is cheap and has no inner loop that ends by lane, so that the loop is native code; else
-              it removes each lane at once, or half of them together where the body is small and cannot fail
+              body is cheap and has no inner loop that ends by lane, so that the loop is native code; of
+              many lanes half of them leave together; else it removes each lane at once
   gradient  that of what it builds
   example   local function newton(a)
               return (while_loop(function(x) return (x * x - a):abs():gt(1e-3) end,

@@ -18,6 +18,7 @@ local batch = require 'dflow.lanes.batch'
 
 local f, rules, ints, lift = ops.functions, batch.rules, batch.ints, batch.lift
 local unpack = table.unpack or unpack
+local M = {}
 
 local function refuse(self, node, why)
   errors.raise('unimplemented', 'vmap: %s (%s): %s', core.node_name_of(self.handle, node),
@@ -219,3 +220,21 @@ rules.TensorArrayTake = function(self, node, values, _, scope)
   if v.array == 'apart' then return gathered(self, node, v, every(count.o), scope, f.cast(count.o, 'int32')) end
   return { mine(turned(again(self, node, { v.o, count.o })), v, scope) }
 end
+
+--- The array of all lanes that an array of one lane is: each element has the lanes at the axis that leave(o) puts them.
+function M.of_lanes(v, scope, leave)
+  local set = scope.set
+  if v.array == 'lock' and not leave then return tensor_array.wrap(v.o, dtypes.of(v.d)) end
+  local size, d = registry.op('TensorArraySize', { v.o }), v.d
+  if v.array == 'apart' then size = f.floordiv(size, v.set.size) end
+  local name = dtypes.name[type(d) == 'number' and d or dtypes.of(d)]
+  return each(size, tensor_array.new(name, size), function(i, now)
+    local o
+    if v.array == 'apart' then o = registry.op('TensorArrayGather', { v.o, of_all(v, i, scope) }, { dtype = d })
+    else o = registry.op('TensorArrayRead', { v.o, i }, { dtype = d }) end
+    if v.array == 'shared' then o = lift({ o = o }, set) end
+    return now:write(i, leave and leave(o) or o)
+  end)
+end
+
+return M
