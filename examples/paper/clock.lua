@@ -10,6 +10,16 @@ local TRIPS, LARGE = 8, 32768
 local device = 'sim:%d'                   -- or a process for each: '/rank:%d/sim:0'
 local function on(d, fn) return df.device(device:format(d - 1), fn) end
 
+--- A loop of two trips in the body, whose predicate is on the first device: device d makes next_of(d, its value, all values).
+local function inner(n, x, next_of)
+  local _, after = df.while_loop(function(j) return on(1, function() return j:lt(2) end) end, function(j, w)
+    local next = {}
+    for d = 1, n do next[d] = next_of(d, w[d], w) end
+    return on(1, function() return j + 1 end), next
+  end, { df.int32(0), x })
+  return after
+end
+
 --- The loops: what becomes of a value on each of n devices in an iteration.
 local loops = {
   { name = 'apart', next_of = function(x, n)
@@ -40,6 +50,16 @@ local loops = {
     local after = {}
     for d = 1, n do after[d] = on(d, function() return x[d] + 1 end) end
     return after
+  end },
+  { name = 'nested', next_of = function(x, n)                -- a value goes from device to device, and each has a loop of its own with it
+    local w = {}
+    for d = 1, n do w[d] = on(d, function() return (w[d - 1] or x[d]) + 1 end) end
+    return inner(n, w, function(d, v) return on(d, function() return v + 1 end) end)
+  end },
+  { name = 'nested hop', next_of = function(x, n)
+    local w = {}
+    for d = 1, n do w[d] = on(d, function() return (w[d - 1] or x[d]) + 1 end) end
+    return inner(n, w, function(d, _, v) return on(d, function() return v[d % n + 1] + 1 end) end)
   end },
   { name = 'barrier, 128 KB', bandwidth = '5MB/s', size = LARGE, next_of = function(x, n)
     local all, after = on(1, function() return df.add_n(x) * (1 / n) end), {}

@@ -10,13 +10,13 @@ static inline df_value *operand(const dfi_record *r, dfi_operand o) {
   return r->base[DFI_SPACE(o)] + DFI_INDEX(o);
 }
 
-/* Does a ready token of p in r wait to be taken? */
-static inline bool dfi_in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+/* The ready token of p in r that waits to be taken; NULL: there is none. */
+static inline dfi_token *dfi_in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   for (uint32_t i = x->head; i != x->tail; i++) {
-    const dfi_token *t = &x->queue[i & x->queue_mask];
-    if (t->record == r && r->nodes + t->node == p) return true;
+    dfi_token *t = &x->queue[i & x->queue_mask];
+    if (t->record == r && r->nodes + t->node == p) return t;
   }
-  return false;
+  return NULL;
 }
 
 /* A slot of r lets its tensor or handle go. */

@@ -461,9 +461,26 @@ describe('owners', function()
     return { y, z }
   end
 
+  --- Values go from device to device, and each enters a loop when it is there; in the loop each may go on to the next device.
+  local function staggered(window, hop)
+    local function on(d, fn) return at(({ 'sim:0', 'sim:1', 'cpu:0' })[d % 3 + 1], fn) end
+    local _, y = df.while_loop(function(i) return at('sim:0', function() return i:lt(6) end) end, function(i, y)
+      local w = {}
+      for d = 1, 3 do w[d] = on(d, function() return (w[d - 1] or y[d]) * 0.5 + 1 end) end
+      local _, v = df.while_loop(function(j) return at('sim:1', function() return j:lt(2) end) end, function(j, v)
+        local next_of = {}
+        for d = 1, 3 do next_of[d] = on(d, function() return v[hop and d % 3 + 1 or d]:tanh() end) end
+        return at('sim:1', function() return j + 1 end), next_of
+      end, { df.int32(0), w }, { parallel_iterations = window })
+      return at('sim:0', function() return i + 1 end), v
+    end, { df.int32(0), { df.float32(0), df.float32(1), df.float32(2) } }, { parallel_iterations = window })
+    return y
+  end
+
   one_process_it('are timed by the virtual clock, each with a window of its own, as what-if says of a run that they have recorded', function()
     local seconds = {}
-    for name, fetches in pairs{ ring = ring(40), wide = wide(32), serial = wide(1, 10), pipeline4 = pipeline(4), pipeline2 = pipeline(2), pipeline1 = pipeline(1) } do
+    for name, fetches in pairs{ ring = ring(40), wide = wide(32), serial = wide(1, 10), pipeline4 = pipeline(4), pipeline2 = pipeline(2), pipeline1 = pipeline(1),
+      staggered = staggered(32), staggered1 = staggered(1), hop = staggered(32, true), hop2 = staggered(2, true) } do
       for owners = 1, 3 do
         local run = {}
         for _, clock in ipairs{ 'real', 'virtual_owners' } do

@@ -152,6 +152,19 @@ void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes) {
   unlock(w);
 }
 
+uint32_t dfi_record_dead(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t owner, uint32_t event) {
+  dfi_recorder *w = locked(x);
+  if (!r->place) r->place = 1 + iteration_of(x, r);
+  rec_event dead = dfi_recording_message(p->node->id, p->device, r->place - 1);
+  if ((dead.message = p->kind == DFI_K_TRANSFER)) dead.link = (int32_t)p->child;
+  dead.owner = (uint16_t)owner;
+  dead.dead = true;
+  dead.sources = dfi_recording_edge(w, event, 0);
+  const uint32_t made = dfi_recording_event(w, dead);
+  unlock(w);
+  return made;
+}
+
 uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
   dfi_recorder *w = locked(x);
   const dfi_link way = { .from = (uint16_t)(out ? device : 0), .to = (uint16_t)(out ? 0 : device) };

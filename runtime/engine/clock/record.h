@@ -19,6 +19,9 @@ void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node, bool begins);
 void dfi_record_work(dfi_exec *x, double flops, double bytes);
 void dfi_record_made(dfi_exec *x, int64_t bytes);
 void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes);
+/* An owner's part of r is dead, as an event was the last to say: so is p in it, an Enter, or a Transfer, which tells
+   others. Which event that is. */
+uint32_t dfi_record_dead(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t owner, uint32_t event);
 /* A copy to the host (`out`) or from it, for save = 'swap', begun when the token that runs now was ready. Returns the
  * event; the token that runs waits for one. */
 uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes);

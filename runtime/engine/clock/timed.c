@@ -26,6 +26,7 @@ static int32_t *count_recvs(const dfi_plan *p) {
 dfi_timed *dfi_timed_new(const dfi_plan *p) {
   dfi_timed *t = dfi_xcalloc(1, sizeof *t);
   if (p->parts) t->recvs = count_recvs(p);
+  for (int32_t i = 0; i < p->nnodes; i++) t->waits_outside |= p->node[i].waits != 0;
   t->device = dfi_xcalloc(DFI_DEVICES_MOST, sizeof *t->device);
   t->flows = dfi_flows_new(p->nlinks, DFI_DEVICES_MOST);
   t->given = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *t->given);

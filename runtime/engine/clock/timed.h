@@ -29,6 +29,7 @@ typedef struct dfi_timed {
   dfi_agenda queue;          /* the tokens in the queue, by their place in its ring */
   uint64_t  serial;
   int32_t  *recvs;           /* by scope and owner: the messages that come to it in an iteration; of several owners */
+  bool      waits_outside;   /* some op of the plan may wait for another run, say */
   int32_t   held;            /* tokens that wait for their owner's window */
   struct dfi_recorder *recorder;   /* record.c; NULL: the run is not recorded */
   bool      has_left;        /* the token that runs now is a Transfer's, and its message has left */

@@ -31,10 +31,10 @@ void dfi_windows_open(dfi_exec *x, dfi_frame *f) {
   const int32_t n = parts(x)->n;
   if (!f->windows) f->windows = dfi_xcalloc((size_t)n, sizeof *f->windows);
   for (int32_t o = 0; o < n; o++) {
-    const bool takes_part = parts(x)->scope[o][f->scope->id].nenters > 0;
-    f->windows[o] =
-        (dfi_window){ .first = f->next, .next = f->next + 1, .met = -1, .takes_part = takes_part };
-    if (takes_part) begins(f->origin, o);
+    const int32_t enters = (int32_t)parts(x)->scope[o][f->scope->id].nenters;
+    f->windows[o] = (dfi_window){ .first = f->next, .next = f->next, .met = -1, .enters = enters,
+                                  .takes_part = enters > 0 };
+    if (enters) begins(f->origin, o);
   }
   if (f->window < INT32_MAX) f->window *= n;           /* no two are further apart: plan/owners.c, keep_pace */
 }
@@ -43,8 +43,11 @@ void dfi_windows_record(dfi_exec *x, dfi_record *r) {
   const int32_t n = r->frame->windows ? parts(x)->n : 0;
   if (!n) { dfi_free(r->shares); r->shares = NULL; return; }
   if (!r->shares) r->shares = dfi_xmalloc(sizeof *r->shares * (size_t)n);
-  for (int32_t o = 0; o < n; o++)
-    r->shares[o] = (dfi_share){ .outstanding = x->timed->recvs[r->frame->scope->id * n + o] };
+  for (int32_t o = 0; o < n; o++) {
+    const dfi_window *w = &r->frame->windows[o];
+    const int32_t recvs = x->timed->recvs[r->frame->scope->id * n + o];
+    r->shares[o] = (dfi_share){ .outstanding = recvs + (w->takes_part && !w->begun && r->number == w->first) };
+  }
 }
 
 static void open_next(dfi_exec *x, dfi_frame *f, int32_t o, double at) {
@@ -55,6 +58,24 @@ static void open_next(dfi_exec *x, dfi_frame *f, int32_t o, double at) {
   w->waits = false;
   dfi_timed_window_moved(x);
 }
+
+int32_t dfi_windows_entered(const dfi_exec *x, dfi_frame *f, const dfi_pnode *p) {
+  const int32_t o = dfi_owner_of(x->plan, p);
+  dfi_window *w = &f->windows[o];
+  if (--w->enters) return -1;
+  w->ends = x->timed->now;
+  w->opener = x->timed->current;
+  return f->some_dead || f->scope->remat || x->timed->waits_outside ? -1 : o;
+}
+
+void dfi_windows_begin(dfi_exec *x, dfi_frame *f, int32_t o) {
+  f->windows[o].begun = true;
+  open_next(x, f, o, x->timed->now);
+}
+
+static void ended(dfi_exec *x, dfi_record *r, int32_t o, double at);
+
+void dfi_windows_begun(dfi_exec *x, dfi_frame *f, int32_t o) { ended(x, f->ring[0], o, x->timed->now); }
 
 void dfi_windows_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   dfi_frame *f = r->frame;
@@ -129,8 +150,6 @@ static bool meet(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
   return true;
 }
 
-static void ended(dfi_exec *x, dfi_record *r, int32_t o, double at);
-
 /* The iterations of an owner that are over; with the last one its part of the frame is. */
 static void move(dfi_exec *x, dfi_frame *f, int32_t o) {
   dfi_window *w = &f->windows[o];
@@ -160,16 +179,46 @@ static void ended(dfi_exec *x, dfi_record *r, int32_t o, double at) {
   if (--r->shares[o].outstanding == 0) move(x, r->frame, o);
 }
 
+static double latency_of(const dfi_exec *x, const dfi_pnode *transfer) {
+  const dfi_link *l = &x->plan->link[transfer->child];
+  double busy;
+  return dfi_link_seconds(x->plan->devices->at[l->from], x->plan->devices->at[l->to], 0, &busy);
+}
+
+void dfi_windows_dead(dfi_exec *x, dfi_frame *f) {
+  dfi_record *r = f->ring[0];
+  const int32_t n = parts(x)->n;
+  double last = -1;
+  for (int32_t o = 0; o < n; o++) {
+    const dfi_window *w = &f->windows[o];
+    r->shares[o] = (dfi_share){ .ends = w->ends };
+    f->windows[o].next++;
+    if (w->takes_part && x->timed->recorder)
+      dfi_record_dead(x, r, parts(x)->scope[o][f->scope->id].enters[0], o, w->opener);
+  }
+  for (uint32_t i = 0; i < f->scope->n; i++) {
+    const dfi_pnode *q = r->nodes + i;
+    if (q->kind != DFI_K_TRANSFER || !f->scope->counts[i]) continue;
+    const dfi_window *from = &f->windows[dfi_owner_of(x->plan, q)];
+    dfi_share *to = &r->shares[dfi_receiver_of(x->plan, q)];
+    const double comes = from->ends + latency_of(x, q);
+    const uint32_t sent =
+        x->timed->recorder ? dfi_record_dead(x, r, q, (int32_t)(from - f->windows), from->opener) : 0;
+    to->ends = fmax(to->ends, comes);
+    if (sent && comes > last) dfi_record_speak(x, sent);     /* with it the frame ends */
+    last = fmax(last, comes);
+  }
+  for (int32_t o = 0; o < n; o++) if (f->windows[o].takes_part) move(x, f, o);
+}
+
 void dfi_windows_queued(dfi_exec *x, dfi_record *r, const dfi_pnode *p) { begins(r, dfi_owner_of(x->plan, p)); }
 
 void dfi_windows_ran(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   const int32_t o = dfi_owner_of(x->plan, p), to = dfi_receiver_of(x->plan, p);
   const double now = x->timed->now;
   if (o == to) { ended(x, r, o, now); return; }
-  const dfi_link *l = &x->plan->link[p->child];            /* the sender is done when the message has left */
-  double busy;
   ended(x, r, to, now);
-  ended(x, r, o, now - dfi_link_seconds(x->plan->devices->at[l->from], x->plan->devices->at[l->to], 0, &busy));
+  ended(x, r, o, now - latency_of(x, p));                  /* the sender is done when the message has left */
 }
 
 void dfi_windows_iteration_done(dfi_exec *x, dfi_record *r) {

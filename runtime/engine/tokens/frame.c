@@ -26,13 +26,17 @@ void dfi_exec_lay_out(dfi_plan *p) {
 }
 
 /* Readers of a dead loop constant are dead from the start. */
-static void kill_readers(dfi_record *r) {
+static void kill_readers(const dfi_exec *x, dfi_record *r) {
   const dfi_frame *f = r->frame;
   const dfi_scope *s = f->scope;
-  for (uint32_t i = 0; i < s->nenters; i++)
-    if (f->enter_dead[s->enters[i]->enter] && s->enters[i]->constant)
-      for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++)
-        r->counts[s->const_users[u]] |= DFI_DEAD;
+  for (uint32_t i = 0; i < s->nenters; i++) {
+    if (!f->enter_dead[s->enters[i]->enter] || !s->enters[i]->constant) continue;
+    for (uint32_t c = s->enters[i]->out, u = s->const_first[c]; u < s->const_first[c + 1]; u++) {
+      dfi_token *ready = f->windows ? dfi_in_queue(x, r, r->nodes + s->const_users[u]) : NULL;
+      r->counts[s->const_users[u]] |= DFI_DEAD;
+      if (ready) ready->mark |= DFI_DEAD;              /* another owner has sent it what else it reads */
+    }
+  }
 }
 
 void dfi_iteration_begin(const dfi_exec *x, dfi_frame *f, int64_t number, dfi_record *r, char *at) {
@@ -62,7 +66,7 @@ dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number) {
 void dfi_iteration_prepare(dfi_exec *x, dfi_record *r) {
   const dfi_frame *f = r->frame;
   if (x->timed) dfi_timed_record(x, r);
-  if (f->some_dead) kill_readers(r);
+  if (f->some_dead) kill_readers(x, r);
   if (f->scope->ngroups) dfi_groups_begin(x, r, f->scope);
 }
 
@@ -177,13 +181,47 @@ bool dfi_frame_offer(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   return ended;
 }
 
+/* Iteration 0 gets what has entered. */
+static void enter_variables(dfi_exec *x, const dfi_frame *f, const dfi_scope *s) {
+  dfi_record *r = f->ring[0];
+  for (uint32_t i = 0; i < s->nenters; i++) {
+    const dfi_pnode *p = s->enters[i];
+    if (p->constant) continue;
+    const bool gone = f->enter_dead[p->enter];
+    /* its Merge waits for a NextIteration that never comes; another owner that waits for the Merge is told so */
+    if (p->merges && gone && !x->team) continue;
+    x->count.merged += p->merges && !gone;
+    dfi_exec_send(x, r, p->edge[0], p->edge[1], gone ? DFI_DEAD : 0);
+  }
+}
+
+void dfi_frame_start_part(dfi_exec *x, dfi_frame *f, int32_t owner) {
+  const dfi_scope *s = &x->plan->parts->scope[owner][f->scope->id];
+  dfi_record *r = f->ring[0];
+  dfi_windows_begin(x, f, owner);
+  for (uint32_t i = 0; i < s->nroots; i++)             /* a message to it comes from where it is sent */
+    if (dfi_owner_of(x->plan, r->nodes + s->roots[i]) == owner)
+      root_push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
+  enter_variables(x, f, s);
+  dfi_windows_begun(x, f, owner);
+}
+
+/* The parts that have not begun: some Enter is dead, say. */
+static void start_parts(dfi_exec *x, dfi_frame *f) {
+  for (int32_t o = 0; o < x->plan->parts->n; o++)
+    if (f->windows[o].takes_part && !f->windows[o].begun) dfi_frame_start_part(x, f, o);
+}
+
 /* All Enters have come: iteration 0 gets its tokens. */
 void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *r = f->ring[0];
   const bool dead = DFI_UNLIKELY(f->some_dead) && entered_dead(f);
+  if (dead && DFI_UNLIKELY(f->windows != NULL)) dfi_windows_dead(x, f);
   if (dead && !x->team) { dfi_books_idle(x, r); return; }
-  if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
+  /* not known yet when the records were made */
+  for (int64_t n = f->first; DFI_UNLIKELY(f->some_dead) && n < f->next; n++)
+    kill_readers(x, f->ring[n & (f->capacity - 1)]);
   if (dead) { start_dead_part(x, f, r); return; }
   if (DFI_UNLIKELY(s->remat)) dfi_service.remat_begin(x, f);
   if (DFI_UNLIKELY(s->engine_ops != NULL) && !f->some_dead && !x->timed) {
@@ -194,16 +232,9 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
       return;
     }
   }
+  if (DFI_UNLIKELY(f->windows != NULL)) { start_parts(x, f); return; }
   record_start(x, s, r);
-  for (uint32_t i = 0; i < s->nenters; i++) {
-    const dfi_pnode *p = s->enters[i];
-    if (p->constant) continue;
-    const bool gone = f->enter_dead[p->enter];
-    /* its Merge waits for a NextIteration that never comes; another owner that waits for the Merge is told so */
-    if (p->merges && gone && !x->team) continue;
-    x->count.merged += p->merges && !gone;
-    dfi_exec_send(x, r, p->edge[0], p->edge[1], gone ? DFI_DEAD : 0);
-  }
+  enter_variables(x, f, s);
 }
 
 /* A call's frame is done: its results are the call's outputs. */

@@ -16,8 +16,9 @@ dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number);
 /* What only some frames' iterations begin with. */
 void dfi_iteration_prepare(dfi_exec *x, dfi_record *r);
 void dfi_ring_widen(dfi_exec *x, dfi_frame *f, const dfi_record *r);
-/* All Enters have come: iteration 0 gets its tokens. */
+/* All Enters have come: iteration 0 gets its tokens. By the virtual clock: all those of an owner have. */
 void dfi_frame_start(dfi_exec *x, dfi_frame *f);
+void dfi_frame_start_part(dfi_exec *x, dfi_frame *f, int32_t owner);
 /* Another engine is offered f, whose iteration r has no token yet. True: f has ended, and r was its last one. */
 bool dfi_frame_offer(dfi_exec *x, dfi_frame *f, dfi_record *r);
 /* A value has left f by an Exit: what only its earlier iterations read is let go when these are over. */

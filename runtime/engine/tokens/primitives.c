@@ -45,6 +45,8 @@ void dfi_do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead)
     *slot = operand_take(r, in);
     slot_filled(first, slot, f->scope->uses[p->out]);
   }
+  const int32_t owner = DFI_UNLIKELY(f->windows != NULL) ? dfi_windows_entered(x, f, p) : -1;
+  if (owner >= 0) dfi_frame_start_part(x, f, owner);
   if (--f->enters_missing == 0) {
     dfi_frame_start(x, f);
     dfi_record *begun = f->ring[f->first & (f->capacity - 1)];  /* another engine may have gone on from iteration 0 */
