@@ -169,6 +169,89 @@ static int32_t grad_contrast(dfi_grad *g, df_node *n, const df_output *dy, df_ou
   return dfg_end(g);
 }
 
+/* The three channels of pictures. */
+static bool channels(dfi_build *b, df_output x, df_output *out) {
+  dfi_attr_int(b, "num", 3);
+  dfi_attr_int(b, "axis", -1);
+  df_node *parts = dfi_opnode(b, "Unpack", 1, &x);
+  for (int32_t i = 0; i < 3 && parts; i++) out[i] = (df_output){ parts, i };
+  return parts != NULL;
+}
+static df_output picture(dfi_build *b, const df_output *channel) {
+  dfi_attr_int(b, "axis", -1);
+  df_node *packed = dfi_opnode(b, "Pack", 3, channel);
+  return packed ? (df_output){ packed, 0 } : DFI_NONE;
+}
+static df_output op2(dfi_build *b, const char *type, df_output x, df_output y) { return dfi_op(b, type, x, y); }
+static df_output times(dfi_build *b, df_output x, double by) { return op2(b, "Mul", x, dfi_const_like(b, x, by)); }
+/* 1 where x is y, as numbers like x. */
+static df_output where_equal(dfi_build *b, df_output x, df_output y) {
+  const df_output equal = op2(b, "Equal", x, y);
+  dfi_attr_int(b, "DstT", dfi_dtype(x));
+  return dfi_op(b, "Cast", equal);
+}
+/* 1 in the first channel that is y, and 0 in the others; order: which channel comes first. */
+static void first_equal(dfi_build *b, const df_output *x, df_output y, const int32_t *order, df_output *is) {
+  df_output none = dfi_const_like(b, y, 1);
+  for (int32_t i = 0; i < 3; i++) {
+    const df_output equal = where_equal(b, x[order[i]], y);
+    is[order[i]] = op2(b, "Mul", none, equal);
+    none = op2(b, "Mul", none, op2(b, "Sub", dfi_const_like(b, y, 1), equal));
+  }
+}
+
+/* With M and m the greatest and least channel, C = M - m, and d the difference of the other two:
+ * value = M, saturation = C / M, hue = d / 6C + a constant of the sextant. Where two channels are equal the kernel's
+ * order says which is meant; gray has no hue and black no saturation, and gives 0. */
+static int32_t grad_to_hsv(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  df_output x[3], t[3], high[3], low[3], part[3];
+  if (!channels(b, dfg_in(g, n, 0), x) || !channels(b, dy[0], t)) return dfg_end(g);
+  const df_output most = op2(b, "Maximum", op2(b, "Maximum", x[0], x[1]), x[2]);
+  const df_output least = op2(b, "Minimum", op2(b, "Minimum", x[0], x[1]), x[2]), range = op2(b, "Sub", most, least);
+  first_equal(b, x, most, (int32_t[]){ 0, 1, 2 }, high);
+  first_equal(b, x, least, (int32_t[]){ 2, 1, 0 }, low);
+  df_output difference = DFI_NONE;
+  for (int32_t i = 0; i < 3; i++) {
+    const df_output d = op2(b, "Mul", high[i], op2(b, "Sub", x[(i + 1) % 3], x[(i + 2) % 3]));
+    difference = i ? op2(b, "Add", difference, d) : d;
+  }
+  const df_output sixth = times(b, range, 6), of_difference = op2(b, "DivNoNan", t[0], sixth);
+  const df_output of_range = op2(b, "DivNoNan", op2(b, "Mul", of_difference, difference), range);
+  const df_output of_least = op2(b, "Sub", of_range, op2(b, "DivNoNan", t[1], most));
+  const df_output turned = op2(b, "DivNoNan", op2(b, "Mul", t[1], least), op2(b, "Mul", most, most));
+  const df_output of_most = op2(b, "Sub", op2(b, "Add", t[2], turned), of_range);
+  for (int32_t i = 0; i < 3; i++) {
+    const df_output sign = op2(b, "Sub", high[(i + 2) % 3], high[(i + 1) % 3]);
+    part[i] = op2(b, "Add", op2(b, "Mul", high[i], of_most), op2(b, "Mul", low[i], of_least));
+    part[i] = op2(b, "Add", part[i], op2(b, "Mul", sign, of_difference));
+  }
+  dx[0] = picture(b, part);
+  return dfg_end(g);
+}
+
+/* Each channel is value * (1 - saturation * (1 - k)), where k, within 0 and 1, goes up and down with hue. */
+static int32_t grad_to_rgb(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  static const double middle[3] = { 3, 2, 4 };
+  dfi_build *b = dfg_build(g);
+  df_output x[3], t[3], part[3] = { DFI_NONE, DFI_NONE, DFI_NONE };
+  if (!channels(b, dfg_in(g, n, 0), x) || !channels(b, dy[0], t)) return dfg_end(g);
+  const df_output zero = dfi_const_like(b, x[0], 0), one = dfi_const_like(b, x[0], 1), at = times(b, x[0], 6);
+  const df_output both = op2(b, "Mul", x[1], x[2]);
+  for (int32_t i = 0; i < 3; i++) {
+    const df_output off = op2(b, "Sub", at, dfi_const_like(b, at, middle[i])), far = dfi_op(b, "Abs", off);
+    const df_output free = i ? op2(b, "Sub", dfi_const_like(b, at, 2), far) : op2(b, "Sub", far, one);
+    const df_output k = op2(b, "Minimum", one, op2(b, "Maximum", zero, free));
+    const df_output slope = times(b, op2(b, "Mul", dfi_op(b, "Sign", off), where_equal(b, k, free)), i ? -6 : 6);
+    const df_output less = op2(b, "Sub", k, one);
+    const df_output of[3] = { op2(b, "Mul", op2(b, "Mul", both, slope), t[i]), op2(b, "Mul", op2(b, "Mul", x[2], less),
+                              t[i]), op2(b, "Mul", op2(b, "Add", one, op2(b, "Mul", x[1], less)), t[i]) };
+    for (int32_t c = 0; c < 3; c++) part[c] = i ? op2(b, "Add", part[c], of[c]) : of[c];
+  }
+  dx[0] = picture(b, part);
+  return dfg_end(g);
+}
+
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 #define HOW "align_corners:bool=false half_pixel_centers:bool=false"
@@ -262,14 +345,14 @@ static const df_op ops[] = {
     .doc = "T[..., 3] = rgb_to_hsv(images T[..., 3]): red, green and blue as hue, saturation and value, all in [0, 1]",
     .example = "df.rgb_to_hsv({0.0, 1.0, 0.5})",
     .output = "[0.4167 1.0000 1.0000] float32[3]",
-    .derivative = "none: the sextants of hue are not smooth",
-    .shape = shape_colours, .kernel = { [DF_REF] = ref_rgb_to_hsv } },
+    .derivative = "that of the sextant that hue lies in; hue's is 0 for grays, saturation's 0 for black",
+    .domain = "0.1 0.9", .shape = shape_colours, .grad = grad_to_hsv, .kernel = { [DF_REF] = ref_rgb_to_hsv } },
   { .type = "HSVToRGB", .lua = "hsv_to_rgb", .in = "images:T", .out = "output:T", .types = "T=float",
     .doc = "T[..., 3] = hsv_to_rgb(images T[..., 3]): hue, saturation and value as red, green and blue",
     .example = "df.hsv_to_rgb({0.25, 1.0, 0.5})",
     .output = "[0.25 0.50 0.00] float32[3]",
-    .derivative = "none: the sextants of hue are not smooth",
-    .shape = shape_colours, .kernel = { [DF_REF] = ref_hsv_to_rgb } },
+    .derivative = "that of the sextant that hue lies in",
+    .domain = "0.1 0.9", .shape = shape_colours, .grad = grad_to_rgb, .kernel = { [DF_REF] = ref_hsv_to_rgb } },
   { .type = "AdjustHue", .in = "images:T delta:float32", .out = "output:T", .types = "T=float16|float32",
     .doc = "the pictures with the hue of each pixel turned by delta, of which 1 is all the way round",
     .shape = shape_colours, .kernel = { [DF_REF] = ref_adjust_hue } },

@@ -87,6 +87,17 @@ describe('df.image and df.signal', function()
       close(gradient, flat(df.gradients(weighed(y), by, { unconnected = 'zero' }), feeds), 2e-4, 'gradient')
     end)
   end
+
+  it('has a finite gradient of colours where hue or saturation is not defined', function()
+    local x = df.placeholder('float64', { -1, 3 })
+    local edges = { { 0.5, 0.5, 0.5 }, { 0, 0, 0 }, { 1, 0, 0 }, { 0.2, 0.2, 0.9 }, { 0.9, 0.2, 0.9 } }
+    for _, f in ipairs{ df.rgb_to_hsv, df.hsv_to_rgb } do
+      local slopes = df.gradients(df.reduce_sum(f(x) * df.constant({ { 0.5, -2, 3 } }, 'float64')), x)
+      assert.is_true(df.run(df.reduce_all(df.is_finite(slopes)), { [x] = edges }))
+    end
+    local gray = df.gradients(df.unpack(df.unstack(df.rgb_to_hsv(x), { axis = 1 })), x)
+    assert.same({ { 0, 0, 0 } }, df.run(gray, { [x] = { { 0.5, 0.5, 0.5 } } }):totable())
+  end)
 end)
 
 describe('a picture', function()
