@@ -5,6 +5,11 @@
  * (edge, tag), is this node and the record that it fires in. A loop constant crosses once a frame: the loop is entered
  * again by a constant Enter on the other device. What is given when the run begins crosses then. A reference stays
  * where its variable is: another owner is sent the value that it refers to.
+ *
+ * A loop's predicate goes to each device from where it is computed. Handed on along a tree, four from each, it took
+ * eight processes on two processors 6.7 us of a processor an iteration, and 7.4 so. But a device hands it on when that
+ * iteration has begun there, which holds those behind it to its pace: eight devices in a pipeline (the paper's Fig. 12)
+ * were 2.9 times as fast as one, not 5 times.
  */
 #include "plan/place.h"
 #include <stdio.h>
