@@ -90,7 +90,7 @@ static const char usage_text[] =
 static void print_usage(const char *bad) {
   fflush(stdout);
   fprintf(stderr, "%s: ", program_name);
-  if (bad[1] == 'n') fprintf(stderr, "'-n' needs the number of ranks, 1 to 64\n");
+  if (bad[1] == 'n') fprintf(stderr, "'-n' needs the number of ranks, 1 to %d\n", df_cluster_most());
   else if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
   else fprintf(stderr, "unrecognized option '%s'\n", bad);
   fprintf(stderr, usage_text, program_name);
@@ -188,8 +188,9 @@ static void watch_runs(lua_State *L) {
 /* `-n 4`: false where that is no number of ranks. */
 static bool take_ranks(const char *number) {
   char *end = NULL;
-  ranks = number ? (int)strtol(number, &end, 10) : 0;
-  return number && end != number && !*end && ranks >= 1 && ranks <= 64;
+  const long n = number ? strtol(number, &end, 10) : 0;
+  ranks = n >= 1 && n <= df_cluster_most() ? (int)n : 0;
+  return ranks && !*end;
 }
 
 /* `--color=when`: false where that is no such word. */
