@@ -139,6 +139,31 @@ describe('ports of devices by the virtual clock', function()
     assert.is_true(h:stats().seconds <= 2 * most / RATE)
   end)
 
+  it('are the same in every run of a session, whatever the windows of its loops', function()
+    for _, clock in ipairs{ 'virtual', 'virtual_owners' } do
+      for _, window in ipairs{ 1, 2, 5, 32 } do
+        df.reset()
+        local trips = df.placeholder('int32', {})
+        local _, y = df.while_loop(function(i) return i:lt(trips) end, function(i, y)
+          local a = df.device('sim:0', function() return df.tanh(y) + 1 end)
+          local _, b = df.while_loop(function(j) return j:lt(3) end, function(j, b)
+            return j + 1, df.device('sim:1', function() return df.sin(b) end)
+          end, { df.int32(0), a }, { parallel_iterations = window })
+          return i + 1, b
+        end, { df.int32(0), df.ones{ 4 } }, { parallel_iterations = window })
+        local s, seconds = df.Session{ devices = devices(2), clock = clock, owners = 3 }, {}
+        for _, n in ipairs{ 6, 2, 6, 1, 2, 6 } do
+          local h = s:start(y, { [trips] = n })
+          h:wait()
+          seconds[n] = seconds[n] or h:stats().seconds
+          near(h:stats().seconds, seconds[n], { rtol = 1e-9 })
+        end
+        assert.is_true(seconds[1] < seconds[2] and seconds[2] < seconds[6])
+        s:close()
+      end
+    end
+  end)
+
   it('hold up what crosses when the run begins, and what needs it', function()
     local x = df.placeholder('float32', { MB })
     local fetches = {}
