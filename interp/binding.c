@@ -334,9 +334,33 @@ static int32_t callers_id(lua_State *L, int level) {
   return id ? s->stack_id[slot] : 0;
 }
 
+/* The line of core.at's, and the number of its callers: how many values they are. */
+static int push_at(lua_State *L, const dfb_state *s) {
+  if (!s->at) return 0;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &s->at);
+  if (!s->at_callers) return 1;
+  lua_pushinteger(L, s->at_callers);
+  return 2;
+}
+
+/* at(line, callers): what is built from now on is of that line; nil: of the user's line, again. Returns both as they
+ * were. */
+static int core_at(lua_State *L) {
+  dfb_state *s = dfb_state_of(L);
+  lua_settop(L, 2);
+  const int n = push_at(L, s);
+  s->at = !lua_isnil(L, 1);
+  s->at_callers = (int32_t)luaL_optinteger(L, 2, 0);
+  lua_pushvalue(L, 1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &s->at);
+  return n;
+}
+
 /* where(): that line, or nil; and a number for the frames that called it, or nil. */
 static int core_where(lua_State *L) {
   int level = 0;
+  const int n = push_at(L, dfb_state_of(L));
+  if (n) return n;
   if (!push_where_from(L, &level)) return 0;
   const int32_t id = callers_id(L, level);
   if (!id) return 1;
@@ -348,7 +372,7 @@ static int core_where(lua_State *L) {
 static int core_callers(lua_State *L) {
   if (lua_isnoneornil(L, 1)) {
     int level = 0;
-    if (!push_where_from(L, &level)) return 0;
+    if (!dfb_state_of(L)->at && !push_where_from(L, &level)) return 0;
     return push_callers(L, level);
   }
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, dfb_state_of(L)->stack_key) != LUA_TTABLE) return 0;
@@ -434,7 +458,7 @@ static int core_status_line(lua_State *L) {
 
 static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
-  { "callers", core_callers },
+  { "callers", core_callers },   { "at", core_at },
   { "memory_fail", core_memory_fail },
   { "memory_reset_peak", core_memory_reset_peak },
   { "memory", core_memory },

@@ -30,6 +30,8 @@ typedef struct dfb_state {
   size_t     own_length[2];
   uint64_t   stack_key[DFB_STACKS];  /* stacks of the user's frames that were seen, by their hash; 0: none */
   int32_t    stack_id[DFB_STACKS];
+  bool       at;             /* nodes are of core.at's line, which is in the registry by &at, not of the user's */
+  int32_t    at_callers;     /* the number of its callers; 0: none */
   int32_t    stacks;         /* how many have a number: their texts are in the registry, by it */
   int64_t    charged;        /* bytes of tensors and nodes made since the last full collection */
   int64_t    threshold;      /* collect when `charged` passes this */

@@ -560,6 +560,54 @@ describe('df.vmap', function()
     support.near(df.run(df.map_fn(function(v) return { s = v.a + v.b } end, { a = x, b = x }, { batch = true }).s), df.run(x * 2))
   end)
 
+  it('is what map_fn with batch does not do where lanes may have other shapes: then rows are called', function()
+    local x, n = df.float32(rows), df.int32{ 1, 3, 2 }
+    local ways = {
+      function(v, k) return df.boolean_mask(v, v:gt(0)):reduce_sum() * df.cast(k, 'float32') end,
+      function(v, k) return v:slice({ 0 }, df.stack{ k }):reduce_sum() end,
+      function(v, k) return (df.range(k):cast 'float32' * v[0]):reduce_sum() end,
+      function(v, k) return df.TensorArray('float32', 2, { element_shape = { -1 } }):split(v, df.stack{ k, 3 - k }):read(0):reduce_sum() end,
+      function(v, k) return df.cond(k:gt(1), function() return df.unique(v:slice({ 0 }, df.stack{ k })):reduce_sum() end, function() return v[0] end) end,
+    }
+    for i, fn in ipairs(ways) do
+      local one, batched = df.map_fn(fn, { x, n }), df.map_fn(fn, { x, n }, { batch = true })
+      support.near(df.run(batched), df.run(one), nil, 'way ' .. i)
+    end
+  end)
+
+  it('gives nodes and errors the lines of the function, also after a function that failed', function()
+    local function line() return debug.getinfo(2, 'l').currentline end
+    local first = line()
+    local function fn(v, n)
+      local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y)
+        return i + 1, df.cond(y:gt(5), function() return y - v end, function() return y + v end)
+      end, { df.int32(0), v })
+      return df.gradients(y * y, v), df.floordiv(df.int32(6), n)
+    end
+    local last = line()
+    local nodes = #df.default_graph():ops()
+    local x, n = df.float32{ 1, 2, 3 }, df.int32{ 2, 0, 3 }
+    local given = #df.default_graph():ops()
+    local _, quotient = df.vmap(fn)(x, n)
+    local ops = df.default_graph():ops()
+    local inside = 0
+    for k = given + 1, #ops do
+      local at = tonumber(ops[k].source:match ':(%d+)$')
+      if at > first and at < last then inside = inside + 1 end
+    end
+    assert.is_true(inside > 0.9 * (#ops - given) and given > nodes, ('%d of %d nodes'):format(inside, #ops - given))
+    local e = support.error_of(df.run, quotient)
+    assert.equal(last - 2, tonumber(e.source:match ':(%d+)$'))
+    local at
+    e = support.error_of(df.vmap(function(v, k)
+      local ta = df.TensorArray('float32', k)
+      at = line() - 1
+      return ta:write(0, v):read(0)
+    end), x, n)
+    assert.equal(at, tonumber(e.source:match ':(%d+)$'))
+    assert.equal(line(), tonumber((x + 1).op.source:match ':(%d+)$'))
+  end)
+
   it('says what it cannot do', function()
     local x = df.float32(rows)
     local function fails(text, fn)

@@ -79,7 +79,9 @@ end
 local function traced(t, fn, arguments)
   local depth = #tracing
   tracing[depth + 1] = t
+  local line, callers = core.at()
   local results = { protect(call_user, fn, unpack(arguments, 1, arguments.n)) }
+  core.at(line, callers)
   for k = #tracing, depth + 1, -1 do tracing[k] = nil end
   if not results[1] then error(results[2], 0) end
   return results[2]
@@ -146,18 +148,28 @@ local function leave(o, axis, what)
   return moved(o, 0, axis_of(o, axis, what))
 end
 
-local function call(fn, opts, ...)
+--- build(), after which, also when it fails, nodes are of the line that builds them (core.at).
+local function with_own_lines(build)
+  local function done(ok, ...)
+    core.at()
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return done(pcall(build))
+end
+
+local function call(fn, opts, one_shape, ...)
   local n, given, g = select('#', ...), { ... }, nil
   for k = 1, n do g = g or convert.graph_of(given[k]) end
   local t = { g = g or graph.current(), values = {}, shapes = {}, special = {}, placeholders = {}, n = opts.size,
-              compact = opts.compact }
+              compact = opts.compact, one_shape = one_shape }
   if opts.size then t.told = 'size' end
   local axes, leaves = opts.in_axes, {}
   if axes == nil then axes = 0 end
   if errors.is_data(axes) and #axes ~= n then
     errors.bad('vmap: in_axes has %d entries, the function is called with %d arguments', #axes, n)
   end
-  return graph.with(t.g, function()
+  return graph.with(t.g, with_own_lines, function()
     for k = 1, n do
       local own = axes
       if errors.is_data(axes) then own = axes[k] end
@@ -567,7 +579,9 @@ local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 --                  where no op draws or has an effect; 'auto', not at all where all lanes together are little work,
 --                  together, when half are done, of more work in small ops, else each at once
 -- @return          a function of arguments with lanes
-function M.vmap(fn, opts)
+-- @param one_shape true: `unimplemented` where an op has no rule and only the run knows whether what it gives has one
+--                  shape in all lanes
+function M.vmap(fn, opts, one_shape)
   opts = errors.options(opts, 'vmap', known)
   if not convert.is_callable(fn) then
     errors.bad('vmap takes a function, not %s', errors.describe(fn))
@@ -578,7 +592,7 @@ function M.vmap(fn, opts)
   if opts.compact ~= nil and opts.compact ~= 'auto' and type(opts.compact) ~= 'boolean' then
     errors.bad("vmap: compact is true, false or 'auto', not %s", errors.describe(opts.compact))
   end
-  return function(...) return call(fn, opts, ...) end
+  return function(...) return call(fn, opts, one_shape, ...) end
 end
 
 return M

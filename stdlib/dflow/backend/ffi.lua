@@ -39,7 +39,7 @@ else
 end
 
 local element, where = require 'dflow.backend.ffi_element', require 'dflow.backend.ffi_where'
-local core = { Tensor = {}, Error = {}, own = where.own, where = where.where, callers = where.callers,
+local core = { Tensor = {}, Error = {}, own = where.own, where = where.where, callers = where.callers, at = where.at,
                version = ffi.string(C.df_version()), lib = C }
 
 local new, str, gc = ffi.new, ffi.string, ffi.gc

@@ -151,7 +151,7 @@ local function in_lanes(fn, elems, dtype)
   local results = { require('dflow.lanes').vmap(function(...)
     local rows = arguments{ ... }
     return fn(unpack(rows, 1, #rows))
-  end)(unpack(list)) }
+  end, nil, true)(unpack(list)) }
   local like, k = #results == 1 and results[1] or results, 0
   local wanted = dtypes_of(dtype, like)
   return nest.map(like, nest.is_structure, function(v)
@@ -197,12 +197,12 @@ function M.map_fn(fn, elems, opts)
   check_function(fn, 'map_fn')
   local given
   opts, given = loop_opts(opts, 'map_fn', { 'dtype', 'batch' })
+  check_elements(fn, elems, 0, 'map_fn')
   if errors.flag(given.batch, 'map_fn', 'batch') then
     local result = try_lanes(fn, elems, given.dtype)
     if result ~= nil then return result end
     fn, opts.parallel_iterations = in_calls(fn, elems), opts.parallel_iterations or CALLS
   end
-  check_elements(fn, elems, 0, 'map_fn')
   local list, _, arguments = take_elems(elems, 'map_fn')
   local g = list[1].graph
   local depth = graph.depth()

@@ -507,6 +507,11 @@ function Batch:again(node, inputs, attrs)
   return out
 end
 
+local function is_known(shape)
+  for _, d in ipairs(shape or { -1 }) do if d < 0 then return false end end
+  return true
+end
+
 --- The node for one lane after the other: what an op without a rule does.
 function Batch:one_by_one(node, values, set)
   local h, outs, count = self.handle, {}, core.node_outputs(self.handle, node)
@@ -519,8 +524,13 @@ function Batch:one_by_one(node, values, set)
       errors.raise('unimplemented', "vmap: the op %s (%s) gives no tensor and cannot be computed by lanes",
                    core.node_type(h, node), core.node_name_of(h, node))
     end
+    local shape = graph.output(self.g, node, k - 1).shape
+    if self.trace.one_shape and not is_known(shape) then
+      errors.raise('unimplemented', 'vmap: %s (%s) may give each lane another shape', core.node_name_of(h, node),
+                   core.node_type(h, node))
+    end
     vars[k + 1] = tensor_array.new(dtypes.name[d], set.size,
-                                   { element_shape = graph.output(self.g, node, k - 1).shape })
+                                   { element_shape = shape, name = core.node_name_of(h, node) .. '_lanes' })
   end
   local last = { require('dflow.front.control').while_loop(function(i) return f.less(i, set.size) end, function(i, ...)
     local arrays, inputs = { ... }, {}
@@ -614,6 +624,10 @@ function Batch:evaluate(scope, node, from)
     end
     scope = from
   end
+  -- What is built is of the line that built the node for one lane.
+  local source = core.node_where(h, node)
+  local callers = core.node_callers(h, node)
+  local line, line_callers = core.at(source ~= '' and source or nil, callers > 0 and callers or nil)
   self:after(scope, flow and flow.id or node, function()
     if special then
       scope.env[key(node, 0)] = special.evaluate(self, scope, special)
@@ -627,6 +641,7 @@ function Batch:evaluate(scope, node, from)
       scope.env[key(node, OPERATION)] = { o = results.operation or results[1].o }
     end
   end)
+  core.at(line, line_callers)
   return scope
 end
 
