@@ -291,7 +291,7 @@ local function find_sure(tree, inside, named, sure, warn)
       warn(e.line, '`%s` on Outputs gives one of them while the graph is built: use df.logical_%s(…), or df.where(p, '
                    .. 'a, b)', e.op, e.op)
     elseif e.op == 'and' and not inside[e] and not conditions[e] and not evaluated[e]
-    and (is_predicate(e.left) or is_name(e.left, named)) then
+    and (is_predicate(e.left) or is_name(e.left, named) or is_name(e.left, sure)) then
       warn(e.line, '`and` on Outputs gives one of them while the graph is built: use df.where(p, a, b) or cond, and '
                    .. 'df.logical_and(p, q)')
     end
