@@ -11,6 +11,17 @@ local has_integers = math.type ~= nil
 local mistakes = {
   -- NumPy's ways
   { 'local x = df.constant{1.0,2,3} local y = x.T', "'T'", 'df.transpose(x)' },
+  { 'local x = df.ones{2} local y = x:reduce_sum(axis = 0)', "near '='", 'x:reduce_sum{axis = 0}' },
+  { '// a comment', "near '/", 'two dashes' },
+  { 'for x in df.data.pipeline(df.tensor{1,2}):each do end', "near 'do'", 'p:each()' },
+  { 'df.help()', "df has no 'help'", '?name at the prompt' },
+  { 'dir(df)', "global 'dir'", 'Tab behind' },
+  { 'df.tran.SGD(0.1)', "df has no 'tran'", "'train'" },
+  { 'df.mean_squared_error(1, 2)', "'mean_squared_error'", 'df.nn.mean_squared_error(' },
+  { 'local x = df.float32(2) gradients(function(x) return x * x end, x)', 'function was given', 'gradients(f(x), x)' },
+  { 'local y = df.plot local p = df.summary("a")', "call a table value", '?summary' },
+  { 'local x = df.ones{2} df.run(x, x, {1, 2})', 'the options are a table', '{[x] = value}' },
+  { 'df.vmap(df.ones{3})', 'vmap takes a function', 'not Output' },
   { 'local x = df.constant{{1.0,2},{3,4}} local y = x:sum()', "'sum'", 'df.reduce_sum(x, axis)' },
   { 'local y = df.sum(df.constant{1.0,2})', "df has no 'sum'", 'df.reduce_sum' },
   { 'local y = df.mean(df.constant{1.0,2})', "df has no 'mean'", 'df.reduce_mean' },
@@ -631,6 +642,16 @@ describe('a beginner\'s mistake', function()
       assert.is_true(ok and (name == 'group' or name == 'no_op') or text:find ' missing' ~= nil or text:find ' takes ' ~= nil,
                      name .. ': ' .. text)
     end
+  end)
+
+  it('names no variable as nil that the line itself sets', function()
+    local lines = { 'layer = df.nn.Dense() layer(df.ones{2, 3})', 'ta = df.TensorArray("float32") ta:write(0, 1)' }
+    local function after(line)
+      typed = line
+      return shown(line)
+    end
+    for _, line in ipairs(lines) do assert.is_falsy(after(line):find('is nil', 1, true), line) end
+    assert.matches("the variable 'units' is nil", after('layer = df.nn.Dense(units) layer(df.ones{2, 3})'), 1, true)
   end)
 
   it('has no caret where it could stand at two places, nor in a string', function()

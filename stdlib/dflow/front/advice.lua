@@ -175,6 +175,7 @@ local entries = {
   { '^Variable: a table with names was given', 'what it begins with comes first: df.Variable(df.zeros{2, 1})' },
   { 'a table with names was given where an Output is expected',
     'one of its values is meant, by its name: state.h of an LSTM, for example' },
+  { 'gradients: ys: function was given', 'what the function gives is differentiated: gradients(f(x), x)' },
   { 'gradients: xs holds Layer', 'the variables of a layer are layer:parameters()' },
   { 'gradients: xs holds function', 'a method is called, with a colon: layer:parameters()' },
   { '^save: its options are a table, not Layer', 'as in df.save(path, {variables = layer:parameters()})' },
@@ -498,6 +499,7 @@ local raw = {
     if dflow_fields[word] then
       return ('%s is a field and needs no parentheses: %s'):format(word, dflow_fields[word])
     end
+    if package.loaded['dflow.' .. word] then return ('it is a part of df: ?%s lists what is in it'):format(word) end
     if says:find('call a table value', 1, true) then
       return ("'%s' is a table of Lua, which is no function; layers in a row are one layer: df.nn.Sequential{l1, l2}")
         :format(word)

@@ -6,6 +6,7 @@ local M = {}
 local ways = {
   { '^%s*#', 'a comment begins with two dashes: -- like this' },
   { '[%w_%)%]}]%s+#%s', 'a comment begins with two dashes: -- like this' },
+  { '^%s*//', 'a comment begins with two dashes: -- like this' },
   { '^%s*import%f[%W]', "modules are loaded by local df = require 'dflow'; the program has df already" },
   { '^%s*from%s.-%simport%f[%W]', "modules are loaded by local df = require 'dflow'; the program has df already" },
   { '^%s*def%s', 'a function is written function f(x) return x end' },
@@ -36,6 +37,8 @@ local ways = {
   { '[%(=,]%s*%[', 'lists are written in braces: {1, 2, 3}' },
   { '{%s*[%w_]+%s*:', 'keys are written {a = 1}' },
   { '^%s*[%a_][%w_]*%s*:%s*[%a_][%w_.]*%s*=', 'Lua has no annotations of types: x = 3' },
+  { '[%w_]%([^(){}]-%f[%w_][%a_][%w_]*%s*=[^=]', 'what is named is a table: x:reduce_sum{axis = 0}, f(x, {axis = 0})' },
+  { ':[%a_][%w_]*%s+do%f[%W]', 'a method is called with brackets: for x in p:each() do … end' },
 }
 
 -- Global names that are nil in Lua, and something elsewhere.
@@ -53,6 +56,7 @@ local names = {
   f = 'a text with values is ("%d of %d"):format(i, n)', items = 'for key, v in pairs(t) do … end', input = 'io.read()',
   open = 'io.open(path)', isinstance = 'type(x)', join = 'table.concat(list, ", ")', console = 'print(x)',
   log = 'print(x), or math.log(x); of an Output df.log(x)',
+  dir = 'Tab behind `df.` lists what is there; at the prompt ?name* the names that begin so',
   help = 'at the prompt ?name shows the help of an op, ?x of a value, :help of the prompt',
     push = 't[#t + 1] = v, or table.insert(t, v)',
 }

@@ -299,7 +299,8 @@ for word in ('and break do else elseif end false for function goto if in local n
 end
 
 --- Names that the line reads: no fields, no keys, no parameters, not what it declares.
-function M.names_read(text)
+-- @param plain  not where they are called or indexed: of a nil Lua would have said that
+function M.names_read(text, plain)
   local masked, own = M.masked(text), {}
   for list in masked:gmatch('function%s*[%w_.:]*%s*(%b())') do
     for word in list:gmatch('[%a_][%w_]*') do own[word] = true end
@@ -319,7 +320,9 @@ function M.names_read(text)
     local is_field = before:find('[.:]$') and not before:find('%.%.$')
     local is_key = code:find('^%s*=[^=]', after) or code:find('^%s*=$', after)
     local is_number = code:sub(at - 1, at - 1):find('%d')
-    if not keywords[word] and not is_field and not is_key and not is_number and not own[word] and not seen[word] then
+    local counts = not (plain and code:find('^%s*[.:(%[{]', after) and not code:find('^%s*%.%.', after))
+    if counts and not keywords[word] and not is_field and not is_key and not is_number and not own[word]
+      and not seen[word] then
       seen[word] = true
       list[#list + 1] = word
     end
@@ -410,7 +413,7 @@ function M.nil_names(message)
       text, code = text:sub(from), code:sub(from)
       local meant = message and missing_argument(code, message)
       if meant and not meant:find('^[%a_][%w_]*$') then return meant:find('^[%a_][%w_.]*$') and { meant } or {}, {} end
-      for _, name in ipairs(M.names_read(text)) do
+      for _, name in ipairs(M.names_read(text, true)) do
         known = {}
         if (not meant and not may_be_nil(code, name) or meant == name)
           and value_of(level, info.func, name, known) == nil then

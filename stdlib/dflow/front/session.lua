@@ -194,6 +194,10 @@ local function timeout_of(opts)
     errors.bad('run: the options are a table such as {timeout = 1}, not %s; what is fetched together is one list: '
                .. 'df.run{x, y}', errors.describe(opts))
   end
+  if opts[1] ~= nil then
+    errors.bad('run: the options are a table such as {timeout = 1}, not a list; what is fed is one table, the second '
+               .. 'argument: {[x] = value}')
+  end
   errors.options(opts, 'run', run_options)
   for i = 1, #switches do errors.flag(opts[switches[i]], 'run', switches[i]) end
   numerics.check(opts.check_numerics)
