@@ -447,7 +447,11 @@ static const char *not_shared(const dfi_plan *p, const df_node **at) {
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
     *at = q->node;
-    if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
+    if (!keeps_to_itself(p, q))
+      return q->nout && q->out_dtypes[0] == DF_RESOURCE
+                 ? "an operation or a function takes queues, or other resources, of two owners, and their handles "
+                   "cannot be sent: build them on one device, or use one of them outside of the function"
+                 : "something in it has values of two owners that cannot be sent";
     if (dfi_scope_depth(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixty-four deep";
   }
   return NULL;

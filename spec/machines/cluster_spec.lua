@@ -280,6 +280,25 @@ describe('a cluster', function()
     end
   end)
 
+  it('runs functions that use queues of any one rank, wherever they are called, and says what helps with those of two', function()
+    local x, queues = df.placeholder('float32', {}, 'x'), {}
+    for k = 0, 2 do
+      queues[k] = df.device(('/rank:%d/cpu:0'):format(k), function() return df.FIFOQueue(4, 'float32', { shapes = { {} } }) end)
+    end
+    local function through(q, v) return df.control_dependencies({ q:enqueue(v) }, function() return q:dequeue() end) end
+    for k = 0, 2 do
+      local one = df.func('one' .. k, { 'float32' }, function(v) return through(queues[k], v * 2) end)
+      for at = 0, 2 do
+        assert.equal(6, df.run(df.device(('/rank:%d/cpu:0'):format(at), function() return one(x) end), { [x] = 3 }))
+      end
+    end
+    local two = df.func('two', { 'float32' }, function(v) return through(queues[2], through(queues[1], v)) end)
+    local err = error_of(function() df.run(two(x), { [x] = 3 }) end)
+    assert.equal('unimplemented', err.code)
+    assert.is_truthy(err.message:find('build them on one device', 1, true), err.message)
+    assert.equal(3, df.run(through(queues[2], through(queues[1], x)), { [x] = 3 }))
+  end)
+
   it('says that nothing can move when another run over ranks cannot either', function()
     local q, r = df.device('/rank:1/cpu:0', function() return df.FIFOQueue(4, 'int32'), df.FIFOQueue(4, 'int32') end)
     local here = df.FIFOQueue(4, 'int32')
