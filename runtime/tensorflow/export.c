@@ -337,6 +337,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, i
                    .array = dfi_xcalloc(nodes, 1),
                    .moves = dfi_xcalloc(nodes, sizeof *e.moves),
                    .element = dfi_xcalloc(nodes, sizeof *e.element),
+                   .element_shape = dfi_xcalloc(nodes, sizeof *e.element_shape),
                    .name = dfi_xcalloc(nodes, sizeof *e.name) };
   e.l.d = e.d;
   e.l.err = err;
@@ -348,7 +349,7 @@ df_tensor *df_export_graph_def(df_graph *g, int32_t n, const int32_t *outputs, i
     if (e.nrefused) refuse_all(&e); else result = packed(&e, form, library);
   }
   dfi_free(e.need); dfi_free(e.needed); dfi_free(e.array); dfi_free(e.moves); dfi_free(e.element);
-  dfi_free(e.name); dfi_free(e.taken);
+  dfi_free(e.element_shape); dfi_free(e.name); dfi_free(e.taken);
   dfi_free(e.refused);
   dfi_free(e.place); dfi_free(e.l.node); dfi_free(e.variable);
   dfi_graphdef_free(e.d);

@@ -46,6 +46,7 @@ typedef struct dfi_export {
   /* by id, of a Merge: the arrays that come together there are not one; and of what brings them there */
   bool         *moves;
   df_output    *element;        /* by id, of what makes an array: a handle that is written to it, or none */
+  const dfi_shape **element_shape;      /* by id, of the same: the shape of what is written to it; NULL: nothing is */
   const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
   struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
   dfi_export_variable *variable; int32_t nvariable;                     /* owned */
@@ -88,6 +89,7 @@ void dfi_export_devices(dfi_export *e);
 bool dfi_export_special(dfi_export *e, const df_node *n);
 /* export_array.c */
 bool dfi_export_is_array(dfi_export *e, df_output o);
+void dfi_export_find_elements(dfi_export *e);                     /* fills element and element_shape */
 void dfi_export_arrays_meet(dfi_export *e);                       /* fills moves */
 bool dfi_export_array_node(dfi_export *e, const df_node *n);      /* false: it has nothing to do with arrays */
 const char *dfi_export_array_handle(dfi_export *e, df_output o);
@@ -98,7 +100,6 @@ void dfi_export_enter_attrs(dfi_export *e, Pb__NodeDef *def, const df_node *ente
 dfi_function *dfi_export_function_of(const df_context *c);        /* in whose body c lies; NULL: in none */
 /* Names what n needs beside its inputs: a call its function, a load of a tape the save. */
 void dfi_export_need_function(dfi_export *e, const df_node *n, void (*need)(dfi_export *e, df_node *n));
-void dfi_export_find_elements(dfi_export *e);                     /* fills element */
 bool dfi_export_is_tape(const dfi_export *e, df_output o);
 const char *dfi_export_tape_handle(dfi_export *e, df_output tape, int32_t i);     /* of its slot i */
 /* How many handles an element of the array is; -1: its elements are no tapes. */

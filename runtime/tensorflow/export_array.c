@@ -74,6 +74,31 @@ df_node *dfi_export_array_made(const dfi_export *e, df_output o) {
   }
 }
 
+static bool equal_shapes(const dfi_shape *a, const dfi_shape *b) {
+  return a->rank == b->rank && (a->rank <= 0 || !memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->rank));
+}
+
+void dfi_export_find_elements(dfi_export *e) {
+  static const dfi_shape unknown = { .rank = -1 };
+  for (bool again = true; again;) {           /* what an array of arrays keeps tells which array a write is to */
+    again = false;
+    for (int32_t i = 0; i < e->nneed; i++) {
+      df_node *n = e->need[i];
+      if (!array_op(n) || !is(n, "Write") || dfi_dtype(n->in[2]) != DF_RESOURCE) continue;
+      df_output *element = &e->element[dfi_export_array_made(e, n->in[0])->id];
+      if (element->node) continue;
+      *element = n->in[2];
+      again = true;
+    }
+  }
+  for (int32_t i = 0; i < e->nneed; i++) {
+    const df_node *n = e->need[i];
+    if (!array_op(n) || !writes(n)) continue;
+    const dfi_shape **shape = &e->element_shape[dfi_export_array_made(e, n->in[0])->id];
+    *shape = !*shape || equal_shapes(*shape, &n->out[0].shape) ? &n->out[0].shape : &unknown;
+  }
+}
+
 void dfi_export_arrays_meet(dfi_export *e) {
   for (bool changed = true; changed; ) {
     changed = false;
@@ -382,6 +407,15 @@ static void scatter_op(dfi_export *e, const char *indices, int32_t value) {
   dfi_lower_type(&e->l, def, "T", dfi_dtype(e->current->in[value]));
 }
 
+/* Where the array was made without saying it, TensorFlow cannot tell what shape a read has; the writes say it here. */
+static void shape_of_elements(dfi_export *e, Pb__NodeDef *def) {
+  const df_attr *said = attr(e->current, "element_shape");
+  const dfi_shape *written = e->element_shape[e->current->id];
+  const bool handles = attr(e->current, "dtype")->i == DF_RESOURCE;
+  if (said->i < 0 && written && !handles) dfi_export_shape(e, def, "element_shape", written->rank, written->dims);
+  else element_shape(e, def, "element_shape", 0);
+}
+
 static void array_new(dfi_export *e) {
   const df_node *n = e->current;
   const int32_t handles = dfi_export_element_handles(e, (df_output){ (df_node *)(uintptr_t)n, 0 });
@@ -390,7 +424,7 @@ static void array_new(dfi_export *e) {
   dfi_lower_input(&e->l, def, size);
   dfi_export_controls(e, def);
   dfi_lower_type(&e->l, def, "dtype", (int32_t)attr(n, "dtype")->i);
-  element_shape(e, def, "element_shape", 0);
+  shape_of_elements(e, def);
   dfi_lower_bool(&e->l, def, "dynamic_size", attr(n, "dynamic_size")->i != 0);
   dfi_lower_bool(&e->l, def, "clear_after_read", attr(n, "clear_after_read")->i != 0);
   const df_attr *name = attr(n, "tensor_array_name");

@@ -146,12 +146,31 @@ static char **names_of(book *b, const entry *at, const char *op, size_t *n) {
   return all;
 }
 
+/* tf.gradients names its loops `gradients/while` without looking at the frames of an imported graph, so that those of
+ * df.gradients have another name there. */
+static char *frame_name(dfi_export *e, const char *name, size_t length) {
+  const bool gradient = length >= 9 && !memcmp(name, "gradients", 9);
+  return dfi_lower_text(&e->l, "%s%.*s", gradient ? "dflow/" : "", (int)length, name);
+}
+
+static void name_frames(dfi_export *e) {
+  for (size_t i = 0; i < e->l.n; i++) {
+    const Pb__NodeDef *n = e->l.node[i];
+    for (size_t k = 0; k < n->n_attr && (!strcmp(n->op, "Enter") || !strcmp(n->op, "RefEnter")); k++) {
+      ProtobufCBinaryData *text = &n->attr[k]->value->s;
+      if (strcmp(n->attr[k]->key, "frame_name")) continue;
+      text->data = (uint8_t *)frame_name(e, (const char *)text->data, text->len);
+      text->len = strlen((const char *)text->data);
+    }
+  }
+}
+
 static Pb__WhileContextDef *while_context(book *b, entry *at) {
   dfi_export *e = b->e;
   const df_loop *l = at->context->loop;
   Pb__WhileContextDef *d = dfi_export_take(e, sizeof *d);
   pb__while_context_def__init(d);
-  d->context_name = (char *)(uintptr_t)l->name;
+  d->context_name = frame_name(e, l->name, strlen(l->name));
   d->parallel_iterations = (int32_t)(l->parallel_iterations < INT32_MAX ? l->parallel_iterations : INT32_MAX);
   d->back_prop = l->back_prop;
   d->swap_memory = l->save && !strcmp(l->save, "swap");
@@ -204,6 +223,7 @@ static void collect(dfi_export *e, Pb__MetaGraphDef__CollectionEntry *c, size_t 
 
 Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph) {
   book b = { .e = e };
+  name_frames(e);
   for (size_t i = 0; i < e->l.n; i++) {
     df_context *context = context_at(e, i);
     if (context) enter(&b, i, context);

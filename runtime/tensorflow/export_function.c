@@ -90,20 +90,6 @@ static dfi_function *tape_of(const dfi_export *e, df_output o) {
   return NULL;
 }
 
-void dfi_export_find_elements(dfi_export *e) {
-  for (bool again = true; again;) {           /* what an array of arrays keeps tells which array a write is to */
-    again = false;
-    for (int32_t i = 0; i < e->nneed; i++) {
-      const df_node *n = e->need[i];
-      if (strcmp(type_of(n), "TensorArrayWrite") || dfi_dtype(n->in[2]) != DF_RESOURCE) continue;
-      df_output *element = &e->element[dfi_export_array_made(e, n->in[0])->id];
-      if (element->node) continue;
-      *element = n->in[2];
-      again = true;
-    }
-  }
-}
-
 int32_t dfi_export_element_handles(const dfi_export *e, df_output array) {
   const dfi_function *f = tape_of(e, e->element[dfi_export_array_made(e, array)->id]);
   return f ? slots(e, f, -1, NULL) : -1;

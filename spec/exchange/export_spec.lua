@@ -231,6 +231,18 @@ function programs.functions()
          { [x] = f32{ 1, 2, 3 } }, { x }
 end
 
+--- A gradient of ours in the file whose loops TensorFlow differentiates, and an op whose gradient there needs static shapes.
+function programs.beside_our_gradient()
+  local x = df.placeholder('float32', { 3 }, 'x')
+  local _, rows = df.while_loop(function(i) return i:lt(2) end, function(i, ta)
+    return i + 1, ta:write(i, x * df.cast(i + 1, 'float32'))
+  end, { df.int32(0), df.TensorArray('float32', 2) })
+  local _, y = df.while_loop(function(i) return i:lt(2) end, function(i, y)
+    return i + 1, df.atan2(rows:read(i) + y, df.square(y) + 0.3)
+  end, { df.int32(0), x })
+  return { y, df.gradients(y, x) }, { [x] = f32{ 0.4, -0.7, 0.3 } }, { x }
+end
+
 --- Captured values, two results, effects, and loops of primitives in the body of what is called twice.
 function programs.calls()
   local x, w = df.placeholder('float32', {}, 'x'), df.Variable(2, { name = 'w', dtype = 'float32' })
