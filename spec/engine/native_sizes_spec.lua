@@ -232,10 +232,23 @@ describe('larger tensors in native code', function()
 
   it('go to tokens where copying them takes longer, and the reason has the numbers', function()
     local x = df.placeholder('float32', { 16384 })
-    local _, v = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v + df.reduce_sum(v) end, { df.int32(0), x })
-    local feeds = { [x] = df.zeros{ 16384 }:eval() }
+    local _, v, sum = df.while_loop(function(i) return i:lt(9) end, function(i, v, sum)
+      local now = df.cond((i % 3):eq(1), function() return df.tensor_scatter_nd_update(v, df.reshape(i, { 1, 1 }), df.reshape(v[i] + 2, { 1 })) end,
+        function() return v end)
+      return i + 1, now, sum + now[i]
+    end, { df.int32(0), x, df.float32(0) })
+    local feeds = { [x] = df.ones{ 16384 }:eval() }
     assert.matches('tokens: .*its variables have 64 kB, which native code would copy in each iteration', told(v, feeds))
-    same_under_both(v, feeds)
+    same_under_both({ v, sum }, feeds)
+  end)
+
+  it('are native where tokens, too, compute them anew in each iteration', function()
+    for _, n in ipairs{ 8192, 65536 } do
+      df.reset()
+      local x = df.placeholder('float32', { n })
+      local _, v = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 0.5 + df.reduce_sum(v) - df.sin(v) end, { df.int32(0), x })
+      native(v, { [x] = ramp('float32', { n }) })
+    end
   end)
 
   it('of sizes from 16 to 4 million elements leave a loop that only reads them native', function()

@@ -142,13 +142,20 @@ static int64_t bytes_of(const dfi_nloop *v, int32_t k) {
   return v->var[k].shape ? dfi_shape_size(v->var[k].shape) * dfi_dtype_size[v->var[k].next->out_dtypes[0]] : 0;
 }
 
+/* Do tokens compute all elements of variable k anew, too? */
+static bool is_made(const dfi_look *l, int32_t i, int32_t k) {
+  const dfi_pnode *p = dfi_maker_of(&l->loop[i], handed_on(l, i, l->plan->operand[l->unit->loop[i].var[k].next->in]));
+  return p && (p->kind == DFI_K_KERNEL || p->kind == DFI_K_SCALAR) && !dfi_carries(l, i, p);
+}
+
 /* Native code copies a loop's tensors from one iteration to the next, and when an inner loop begins, where tokens hand
- * them on, or write into them. A kB takes it some 25 ns, and a node takes tokens some 55. */
+ * them on, or write into them. A kB takes it some 25 ns, and a node takes tokens some 55. What both compute anew it
+ * copies in less than it gains by computing several ops at once. */
 static bool copies_pay(dfi_look *l, int32_t i) {
   enum { NS_OF_NODE = 55, BYTES_IN_NS = 40 };
   const dfi_nloop *v = &l->unit->loop[i];
   int64_t bytes = 0;
-  for (int32_t k = 0; k < v->nvars; k++) if (!is_kept(l, i, k)) bytes += bytes_of(v, k);
+  for (int32_t k = 0; k < v->nvars; k++) if (!is_kept(l, i, k) && !is_made(l, i, k)) bytes += bytes_of(v, k);
   for (int32_t c = i + 1; c < l->nloops; c++)
     for (int32_t k = 0; l->loop[c].parent == i && k < l->unit->loop[c].nvars; k++)
       if (is_kept(l, c, k)) bytes += bytes_of(&l->unit->loop[c], k);
