@@ -238,7 +238,7 @@ describe('larger tensors in native code', function()
       return i + 1, now, sum + now[i]
     end, { df.int32(0), x, df.float32(0) })
     local feeds = { [x] = df.ones{ 16384 }:eval() }
-    assert.matches('tokens: .*its variables have 64 kB, which native code would copy in each iteration', told(v, feeds))
+    assert.matches('tokens: .*its variables have 64 kB, which native code would copy in each iteration', told({ v, sum }, feeds))
     same_under_both({ v, sum }, feeds)
   end)
 
