@@ -62,12 +62,18 @@ local function leading(change)
   end
 end
 --- The op on the last axes: lanes are more of the first.
-for name in names [[Softmax LogSoftmax TopKV2 TopK Cholesky MatrixInverse MatrixDeterminant LogMatrixDeterminant Qr Svd SelfAdjointEigV2 MatrixDiag
-    MatrixDiagPart MatrixBandPart FFT FFT2D IFFT IFFT2D RFFT IRFFT RGBToHSV HSVToRGB]] do
+for name in names [[Softmax LogSoftmax TopKV2 TopK Cholesky MatrixInverse MatrixDeterminant LogMatrixDeterminant Qr Svd
+    SelfAdjointEigV2 MatrixDiag MatrixDiagPart MatrixBandPart FFT FFT2D IFFT IFFT2D RFFT IRFFT RFFTGrad IRFFTGrad
+    RGBToHSV HSVToRGB Lu AdjustContrastv2 AdjustHue AdjustSaturation FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars
+    FakeQuantWithMinMaxVarsPerChannel]] do
   rules[name] = leading(function(_, _, v) if not rank(v[1]) or rank(v[1]) == 0 then return false end end)
 end
 for name in names 'MatrixSolve MatrixSetDiag' do
   rules[name] = function(self, node, v, set) return all(self:again(node, { lift(v[1], set), lift(v[2], set) }), set) end
+end
+for name in names 'Cross TakeAlong TridiagonalSolve' do rules[name] = rules.MatrixSolve end
+rules.PutAlong = function(self, node, v, set)
+  return not v[3].set and all(self:again(node, { lift(v[1], set), lift(v[2], set), v[3].o }), set) or nil
 end
 function rules.MatrixTriangularSolve(self, node, v, set)
   local operands = batch.aligned(v, set)
@@ -76,8 +82,24 @@ end
 rules.AddN = function(self, node, v, set)
   local inputs = {}
   for k, x in ipairs(v) do inputs[k] = lift(x, set) end
-  return all(self:again(node, inputs), set)
+  return { lanes(registry.op('AddN', { inputs }), set) }
 end
+rules.AccumulateNV2 = rules.AddN
+rules.IdentityN = function(self, node, v, set)
+  local inputs = {}
+  for k, x in ipairs(v) do inputs[k] = x.set and lift(x, set) or x.o end
+  local out = self:again(node, inputs)
+  for k, o in ipairs(out) do out[k] = { o = o, set = v[k].set and set } end
+  return out
+end
+rules.Bitcast = leading()
+--- One dimension or two; several are transposed into each other.
+local function diagonal(name, most)
+  return function(_, _, v, set)
+    return rank(v[1]) == most and { lanes(f[name](lift(v[1], set)), set) } or nil
+  end
+end
+rules.Diag, rules.DiagPart = diagonal('matrix_diag', 1), diagonal('matrix_diag_part', 2)
 
 -- ---- axes -----------------------------------------------------------------------------------------------------------
 --- An axis, or a list of them, behind the lanes: those that count from the end stay.
@@ -131,6 +153,14 @@ rules.Split = function(self, node, v, set)
   return all(self:again(node, { behind(self, node, 0, v[1].o), lift(v[2], set) }), set)
 end
 rules.SplitV = leading(function(self, node, _, inputs) inputs[3] = behind(self, node, 2, inputs[3]) end)
+rules.Roll = function(self, node, v, set)
+  if v[2].set or v[3].set then return nil end
+  return all(self:again(node, { lift(v[1], set), v[2].o, behind(self, node, 2, v[3].o) }), set)
+end
+rules.LinearRecurrence = function(self, node, v, set)
+  if v[3].set then return nil end
+  return all(self:again(node, { lift(v[1], set), lift(v[2], set), behind(self, node, 2, v[3].o) }), set)
+end
 rules.Transpose = leading(
     function(self, node, v, inputs, set) inputs[2] = led(0, f.add(inputs[2], f.ones_like(inputs[2])), set) end)
 rules.ConjugateTranspose = rules.Transpose
@@ -157,10 +187,22 @@ rules.Tile = leading(function(_, _, _, inputs, set) inputs[2] = led(1, inputs[2]
 local function pads(_, _, _, inputs)
   inputs[2] = f.concat({ f.zeros({ 1, 2 }, { dtype = inputs[2].dtype }), inputs[2] }, 0)
 end
-rules.Pad, rules.PadV2, rules.MirrorPad = leading(pads), leading(pads), leading(pads)
+for name in names 'Pad PadV2 MirrorPad MirrorPadGrad' do rules[name] = leading(pads) end
+rules.EnsureShape = leading(function(self, node, _, _, set)
+  local shape = self:attributes(node).shape
+  return shape and { shape = { set.n, unpack(shape) } }
+end)
 rules.Shape = function(self, node, v)
   if not v[1].set then return nil end
   return { { o = f.cast(batch.lane_shape(v[1]), graph.output(self.g, node, 0).dtype) } }
+end
+rules.ShapeN = function(self, node, v)
+  local out = {}
+  for k, x in ipairs(v) do
+    local dims = x.set and batch.lane_shape(x) or f.shape(x.o)
+    out[k] = { o = f.cast(dims, graph.output(self.g, node, k - 1).dtype) }
+  end
+  return out
 end
 rules.Size = function(self, node, v)
   if not v[1].set then return nil end
@@ -208,13 +250,19 @@ rules.Slice = function(self, node, v, set)
   end
   return { lanes(f.gather(reshape(x, { -1, total }), flat, 1, { batch_dims = 1 }), set) }
 end
-rules.StridedSlice = leading(function(self, node, _, inputs, set)
+local function strided(self, node, inputs, set)
   local a = self:attributes(node)
   inputs[2], inputs[3], inputs[4] = led(0, inputs[2], set), led(0, inputs[3], set), led(1, inputs[4], set)
   return { begin_mask = 2 * (a.begin_mask or 0) + 1, end_mask = 2 * (a.end_mask or 0) + 1,
            ellipsis_mask = 2 * (a.ellipsis_mask or 0),
            new_axis_mask = 2 * (a.new_axis_mask or 0), shrink_axis_mask = 2 * (a.shrink_axis_mask or 0) }
-end)
+end
+rules.StridedSlice = leading(function(self, node, _, inputs, set) return strided(self, node, inputs, set) end)
+rules.StridedSliceGrad = function(self, node, v, set)
+  for k = 1, 4 do if v[k].set then return nil end end
+  local inputs = { led('lanes', v[1].o, set), v[2].o, v[3].o, v[4].o, lift(v[5], set) }
+  return all(self:again(node, inputs, strided(self, node, inputs, set)), set)
+end
 
 -- ---- gather, scatter ------------------------------------------------------------------------------------------------
 --- Elements params[i] for each lane, the lanes' params laid behind each other: nothing of those is copied, also for a
@@ -268,6 +316,15 @@ end
 rules.Gather = function(self, node, v, set)
   local o = gather(self, node, v, set, 0, 0)
   return o and { lanes(o, set) } or nil
+end
+rules.GatherGrad = function(self, node, v, set)
+  local axis, dims = known(self, node, 2), core.node_attr(self.handle, node, 'batch_dims') or 0
+  if v[1].set or v[3].set or not axis then return nil end
+  local own = v[2].set or dims > 0
+  local at = axis[1] < 0 and axis[1] or axis[1] + 1
+  local inputs = { led('lanes', v[1].o, set), own and lift(v[2], set) or v[2].o, f.constant(at, v[3].o.dtype),
+                   lift(v[4], set) }
+  return all(self:again(node, inputs, { batch_dims = own and dims + 1 or 0 }), set)
 end
 rules.ResourceGather = function(self, node, v, set)
   if v[1].renewed then return { lanes(gather(self, node, { v[1].renewed, v[2] }, set, 0, 0), set) } end
@@ -353,10 +410,11 @@ rules.MatMul = function(self, node, v, set)
       and lift(v[2], set) or f.expand_dims(v[2].o, 0) },
                              { adj_x = ta, adj_y = tb }), set) }
 end
-for name in names 'BatchMatMul BatchMatMulV2' do
+for name in names 'BatchMatMul BatchMatMulV2 BatchMatMulV3' do
   rules[name] = function(self, node, v, set)
     local operands = batch.aligned(v, set)
     if not operands then return nil end
+    if name == 'BatchMatMulV3' then return all(self:again(node, operands), set) end
     local a = self:attributes(node)
     return { lanes(registry.op('BatchMatMulV2', operands, { adj_x = a.adj_x, adj_y = a.adj_y }), set) }
   end
@@ -377,11 +435,31 @@ rules.Einsum = function(self, node, v, set)
   end
   return all(self:again(node, inputs, { equation = table.concat(terms, ',') .. '->' .. letter .. right }), set)
 end
+--- Queries, keys, values and what else has their leading axes; then the mask, which broadcasts.
+for name, count in pairs{ ScaledDotProductAttention = 3, ScaledDotProductAttentionGrad = 6 } do
+  rules[name] = function(self, node, v, set)
+    local inputs, mask = {}, v[count + 1]
+    for k = 1, count do inputs[k] = lift(v[k], set) end
+    if mask then
+      local both = batch.aligned({ { o = inputs[1], set = set }, mask }, set)
+      if not both then return nil end
+      inputs[count + 1] = both[2]
+    end
+    return all(self:again(node, inputs), set)
+  end
+end
 rules.BiasAdd = function(self, node, v, set)
   local format = core.node_attr(self.handle, node, 'data_format')
   if format and format ~= 'NHWC' and format ~= '' then return nil end
   local operands = batch.aligned(v, set)
   return operands and { lanes(f.add(operands[1], operands[2]), set) } or nil
+end
+rules.BiasAddV1 = rules.BiasAdd
+rules.BiasAddGrad = function(self, node, v, set)
+  local format, r, axes = core.node_attr(self.handle, node, 'data_format'), rank(v[1]), {}
+  if not r or (format and format ~= 'NHWC' and format ~= '') then return nil end
+  for k = 1, r - 1 do axes[k] = k end
+  return { lanes(#axes == 0 and lift(v[1], set) or f.reduce_sum(lift(v[1], set), { axis = axes }), set) }
 end
 rules.L2Loss = function(_, _, v, set)
   local x, r, axes = lift(v[1], set), rank(v[1]), {}
@@ -419,11 +497,27 @@ local function batches(shared)
     return out
   end
 end
-for name in names 'Conv2D Conv3D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea' do
+for name in names [[Conv2D Conv3D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea
+                    Dilation2D]] do
   rules[name] = batches(2)
 end
+--- The sizes of the input, which count all lanes' examples; the filter, if there is one; the gradient.
+for name in names [[Conv2DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNativeBackpropInput AvgPoolGrad
+                    AvgPool3DGrad]] do
+  rules[name] = function(self, node, v, set)
+    local sizes, dy = known(self, node, 0), v[#v].set and lift(v[#v], set)
+    local rest = dy and dy.shape and list_of(dy.shape, 3)
+    if not sizes or #v == 3 and v[2].set or not rest or sizes[1] == 0 or set.n < 0 then return nil end
+    local own = { set.n, unpack(sizes) }
+    sizes[1] = sizes[1] * set.n
+    local inputs = { ints(sizes), v[2].o }
+    inputs[#v] = reshape(dy, { -1, unpack(rest) })
+    return { lanes(reshape(self:again(node, inputs)[1], own), set) }
+  end
+end
+rules.LSTMBlockCell, rules.GRUBlockCell = batches(4), batches(3)
 for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad MaxPool3D AvgPool3D MaxPool3DGrad MaxPool3DGradGrad LRN
-                    DepthToSpace SpaceToDepth]] do
+                    DepthToSpace SpaceToDepth ResizeBilinearGrad ResizeBicubicGrad InTopK]] do
   rules[name] = batches(99)
 end
 for name in names 'SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits' do
