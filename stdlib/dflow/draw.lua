@@ -96,7 +96,10 @@ function M.model(what, stage, view)
     or model.make(g.handle, asked, stage, stage == 'partitioned' and placed(asked, g) or nil, view, g.groups)
   if package.loaded['dflow.repl.session'] then             -- at the prompt: what variables call the nodes
     local names = naming.collect(g)
-    for _, n in ipairs(m.nodes) do n.called = n.id and not n.closed and naming.label(names, n.id, 0) or nil end
+    for _, n in ipairs(m.nodes) do
+      local called = n.id and not n.closed and naming.label(names, n.id, 0)
+      n.called = called and not (n.variable and n.variable:sub(-#called - 1) == '.' .. called) and called or nil
+    end
   end
   return m
 end
