@@ -146,6 +146,15 @@ describe('the engine that fires every primitive', function()
     assert.matches('primitives shown\ndflow> engine auto', out, 1, true)
   end)
 
+  it('is what runs fire that the prompt is to stop at a primitive, and :why tells where it stands', function()
+    local loop = 'i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n'
+    local out = shell.run(shell.dflow .. ' -E -i 2>&1', loop .. ':break Merge\ndf.run(i)\n:continue\n:why\n:cancel\n:set engine\n').out
+    assert.matches('before while/Merge (Merge) in while:0', out, 1, true)
+    assert.matches('before while/Merge (Merge) in while:1', out, 1, true)
+    assert.matches('(while/Merge:0) @ while:1\n  it is ready', out, 1, true)
+    assert.matches('engine auto', out, 1, true)
+  end)
+
   host_it('is what DFLOW_ENGINE says only where a session does not say it', function()
     local loop = "i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n"
     local out = shell.run('DFLOW_ENGINE=tokens ' .. shell.dflow .. ' -E -i 2>&1', loop .. ':set engine\n:set engine auto\n:set engine\n'

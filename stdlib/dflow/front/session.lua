@@ -424,10 +424,12 @@ function M.run_here(s, x, feeds)
 end
 
 --- Does every node of a run fire on its own? By default where a page is drawn of it, which shows Switch and Merge as
--- the graph has them; on one device by the real clock.
+-- the graph has them, and where the prompt is to stop at one; on one device by the real clock.
 local function fires_all(s, opts)
   local all = opts and opts.primitives
-  if all == nil then all = M.primitives and opts and (opts.report or (M.shown and M.shown.log)) end
+  if all == nil and M.primitives then
+    all = opts and (opts.report or (M.shown and M.shown.log)) or (M.breakpoints and M.breakpoints.at_primitives())
+  end
   return all and not s.virtual and core.cluster_size() == 1 and #s:devices() == 1
 end
 

@@ -108,6 +108,15 @@ function M.pending()
   return false
 end
 
+-- ops that an ordinary run has no tokens for, as a rule
+local merged = { Merge = true, LoopCond = true, Switch = true, Const = true, Identity = true }
+
+--- Is there one at such an op? Then every node of a run is to fire.
+function M.at_primitives()
+  for _, entry in ipairs(list) do if not entry.spent and merged[entry.spec.op] then return true end end
+  return false
+end
+
 local function give(h, entry)
   local id = h:break_at(entry.spec)
   by_run[h] = by_run[h] or {}

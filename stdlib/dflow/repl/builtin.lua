@@ -163,7 +163,7 @@ command('save', function(rest, say)
       session.inputs, ('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
   local n = 0
   for _, input in ipairs(session.inputs) do n = n + (input.ok and 1 or 0) end
-  say(('%d inputs are in %s; run it with: dflow %s'):format(n, rest, rest))
+  say(('%d input%s in %s; run it with: dflow %s'):format(n, n == 1 and ' is' or 's are', rest, rest))
 end, [[save file.lua - writes the inputs that succeeded as a script
 The script prints the expressions that were printed here. Inputs that failed or only asked for help are
 left out.]])

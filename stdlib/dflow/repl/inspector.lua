@@ -379,11 +379,15 @@ command('why', function(rest, say)
   if type(e) == 'table' and e.op then             -- of a run that failed: the node that did
     return say(h:why(e.op:match('^(.-) %('), e.frame))
   end
+  local stop = rest == '' and not h.over and h:settle(0)
+  if stop and stop.op then
+    return say((stop.afterwards and h.why or h.whynot)(h, stop.op, stop.tag ~= '' and stop.tag or nil))
+  end
   say(h:why(asked(h, rest, ':why x@frame:iteration')))
 end, [[why x[@frame:n] - shows the value of x and its inputs; of a dead x, the Switch that made it dead
 The command pauses the run. x is a node's name or an expression; the frame is named as :frames shows it.
-Without a run in progress it reads the last run, as it was at its end or error. :why alone shows the
-inputs of the node that failed.]])
+Without a run in progress it reads the last run, as it was at its end or error. :why alone tells of the
+node where the run stands, or of the one that failed.]])
 
 command('whynot', function(rest, say)
   local h = paused()
