@@ -221,7 +221,8 @@ local function resume()
   local left = #inputs - ran
   local were = ran == 1 and 'input of %s was' or 'inputs of %s were'
   print(('%d %s run again%s%s'):format(ran, were:format(path),
-    failed > 0 and (', %d of them failed'):format(failed) or '', left > 0 and (', %d were left out'):format(left) or ''))
+    failed > 0 and (', %d of them failed'):format(failed) or '',
+    left > 0 and (', %d were left out'):format(left) or ''))
 end
 
 --- Makes the prompt ready; what the user's init.lua may change is there then.

@@ -48,7 +48,7 @@ function M.doc(name) return commands[name] and commands[name].doc end
 --- What other debuggers and people call commands that have another name here.
 local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', bt = 'frames', backtrace = 'frames',
                 print = 'value', profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src',
-                clear = 'unbreak', forth = 'step', forward = 'step' }
+                clear = 'unbreak', forth = 'forward' }
 
 --- Is it one of what `:set` sets? The module that has the settings says so.
 function M.is_setting() return false end
