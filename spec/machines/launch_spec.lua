@@ -190,7 +190,7 @@ describe('mpirun on several hosts', function()
           return { y, (df.gradients(y, x)) }
         end
         local function tell(a, b)
-          local got = df.run(loop(a, b), { [x] = 0.3, [n] = 300 })
+          local got = df.run(loop(a, b), { [x] = 0.3, [n] = 100 })
           return ('%.17g %.17g'):format(got[1], got[2])
         end
         local big = df.range(0, 500000):cast 'float32'
