@@ -136,6 +136,15 @@ static bool ended_well(dfi_worker *w) {
   return said;
 }
 
+/* What is known soon after the end of a process that is not this one's child. */
+static void learn_why(dfi_worker *w) {
+  char why[sizeof w->why];
+  if (!dfi_process_learn(w, why, sizeof why)) return;
+  pthread_mutex_lock(&D->lock);
+  memcpy(w->why, why, sizeof why);
+  pthread_mutex_unlock(&D->lock);
+}
+
 /* The watcher: a worker is hung or dead from now on. Calls that wait for its replies wait no more. */
 static void worker_failed(dfi_worker *w, df_rank_state state, const char *why) {
   pthread_mutex_lock(&D->lock);
@@ -151,6 +160,7 @@ static void worker_failed(dfi_worker *w, df_rank_state state, const char *why) {
   if (D->ending || !was) return;
   if (D->launched && !ended_well(w))                  /* the launcher may end this process before a run can say it */
     fprintf(stderr, "dflow: rank %d (host %s, pid %lld) %s\n", w->rank, w->host, (long long)w->pid, w->why);
+  learn_why(w);
   tell_failed(w);
   pthread_mutex_lock(&D->lock);
   w->telling = false;

@@ -112,6 +112,8 @@ int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_erro
 /* What became of it, as the end of a sentence, once it has ended; false: it has not. Reaps it. */
 bool    dfi_process_ended(dfi_worker *w, char *why, size_t room);
 void    dfi_process_kill(dfi_worker *w);
+/* A launcher's has ended: how, where that can be found out, which takes some milliseconds. */
+bool    dfi_process_learn(dfi_worker *w, char *why, size_t room);
 void    dfi_process_forget(dfi_worker *w);          /* it is reaped, or its launcher's to reap */
 int     dfi_process_fd(pid_t pid);                  /* a pidfd; -1: the kernel has none */
 int     dfi_process_high(int fd);                   /* the same descriptor with a number from 10 on; fd is closed */

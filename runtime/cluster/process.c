@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -160,11 +161,39 @@ static bool launched_lives(const dfi_worker *w) {
   return w->pidfd >= 0 ? poll(&ended, 1, 0) <= 0 : !kill(w->pid, 0) || errno != ESRCH;
 }
 
-/* Its parent is told how it ended; here it is known that it has. */
+static void say_status(dfi_worker *w, int status, char *why, size_t room) {
+  if (WIFSIGNALED(status)) snprintf(why, room, "was killed by signal %d", WTERMSIG(status));
+  else snprintf(why, room, "has ended with status %d", w->status = WEXITSTATUS(status));
+}
+
+/* How a process has ended that is not this one's child: Linux 6.15 tells it (PIDFD_GET_INFO) when the parent has been
+ * told, which is soon. */
+static bool status_of(int pidfd, int *status) {
+  struct { uint64_t mask, cgroup; uint32_t ids[11]; int32_t status; } info;        /* the first pidfd_info */
+  enum { INFO_EXIT = 1 << 3, LOOKS = 20 };
+  for (int32_t i = 0; i < LOOKS; i++) {
+    info.mask = INFO_EXIT;
+    if (ioctl(pidfd, _IOWR(0xff, 11, info), &info)) return false;
+    *status = info.status;
+    if (info.mask & INFO_EXIT) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
+bool dfi_process_learn(dfi_worker *w, char *why, size_t room) {
+  int status;
+  const bool is = w->launched && !w->running && w->pidfd >= 0 && status_of(w->pidfd, &status);
+  if (is) say_status(w, status, why, room);
+  if (!w->running) dfi_process_forget(w);
+  return is;
+}
+
+/* How is learnt later: its launcher may end this process at once. */
 static bool launched_ended(dfi_worker *w, char *why, size_t room) {
   if (launched_lives(w)) return false;
   snprintf(why, room, "has ended");
-  dfi_process_forget(w);
+  w->running = false;
   return true;
 }
 
@@ -175,8 +204,7 @@ bool dfi_process_ended(dfi_worker *w, char *why, size_t room) {
   const pid_t found = waitpid(w->pid, &status, WNOHANG);
   if (!found || (found < 0 && errno == EINTR)) return false;
   if (found < 0) snprintf(why, room, "has ended");              /* the program reaps its children itself */
-  else if (WIFSIGNALED(status)) snprintf(why, room, "was killed by signal %d", WTERMSIG(status));
-  else snprintf(why, room, "has ended with status %d", w->status = WEXITSTATUS(status));
+  else say_status(w, status, why, room);
   dfi_process_forget(w);
   return true;
 }
