@@ -159,6 +159,16 @@ describe('the prompt', function()
     for _, name in ipairs{ path, path .. '.json', path .. '.html' } do os.remove(name) end
   end)
 
+  it('writes a page with all primitives, named by their loop variables; after :set primitives off, without', function()
+    local path = os.tmpname()
+    session('i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})',
+      (':trace %s.html i'):format(path), ':set primitives off', (':trace %s.2.html i'):format(path))
+    local shell = require 'spec.shell'
+    assert.matches('"label":"Merge i"', shell.read(path .. '.html'), 1, true)
+    assert.is_nil(shell.read(path .. '.2.html'):find('"type":"Merge"', 1, true))
+    for _, name in ipairs{ path, path .. '.html', path .. '.2.html' } do os.remove(name) end
+  end)
+
   require('spec.support').native_it(it, pending)('says which engine it times, and that a log is of tokens', function()
     local out = session('i, y = while_loop(function(i) return i:lt(20000) end, function(i, v) return i + 1, df.sin(v) end, {0, 1.0})',
       ':timeit y', ':prof y', ':timeit 1 + 1')

@@ -138,7 +138,7 @@ end
 local function planned(h, list, loop, fn)
   local g = h.session.graph
   for i = 1, list and #list or 0, 2 do
-    local node, made, scope = (i - 1) / 2, list[i], list[i + 1]
+    local node, made, scope = math.floor(i / 2), list[i], list[i + 1]
     -- a loop's begins with what an Enter brings from around it
     if scope > 0 and registry.primitive(core.node_type(g.handle, node)) == 'Merge' then
       local enter = graph.operation(g, node).inputs[1].op

@@ -238,7 +238,8 @@ local function foreground(s, fetches, feeds, opts)
   if M.record or M.logged then
     local with = {}
     for k, v in pairs(opts or {}) do with[k] = v end
-    with.values, with.log = with.values or M.record, with.log or M.logged ~= nil
+    with.values, with.log = with.values or M.record or M.logged_for_page, with.log or M.logged ~= nil
+    if with.primitives == nil and M.logged_for_page then with.primitives = runs.primitives end
     opts = with
   end
   local h = holding(begin_and_watch, s, fetches, feeds, opts)
@@ -566,12 +567,13 @@ command('top', function()
 end, 'top - shows the run on the whole screen, ten times a second; p pauses, s sorts, / filters, other keys leave')
 
 --- Runs an expression, or the Output that it gives, with a log of each run. The runs; the seconds; did it work, or what
--- it raised.
-local function logged_runs(expression)
+-- it raised. page: for a page, which shows values, and all primitives.
+local function logged_runs(expression, page)
   local chunk, why = repl.session.compile(expression)
   if not chunk then error(why, 0) end
   local seen = {}
   M.logged = function(h) seen[#seen + 1] = h end
+  M.logged_for_page = page
   local began = program.clock()
   local ok, value = pcall(function()
     local v = chunk()
@@ -582,7 +584,7 @@ local function logged_runs(expression)
     return v
   end)
   local wall = program.clock() - began
-  M.logged = nil
+  M.logged, M.logged_for_page = nil, nil
   if ok and #seen == 0 then error('that ran no graph', 0) end
   return seen, wall, ok, value
 end
@@ -607,9 +609,10 @@ command('trace', function(rest, say)
   local path, expression = rest:match('^(%S+)%s+(.+)$')
   if not path then error('usage: :trace run.json EXPRESSION, or :trace run.html EXPRESSION for a page', 0) end
   files.probe(path)                                    -- better known before it runs
-  local seen, _, ok, value = logged_runs(expression)
+  local page = path:find '%.html?$' ~= nil
+  local seen, _, ok, value = logged_runs(expression, page)
   if #seen > 0 then
-    require(path:find('%.html?$') and 'dflow.inspect.report' or 'dflow.inspect.trace').write(seen[#seen], path)
+    require(page and 'dflow.inspect.report' or 'dflow.inspect.trace').write(seen[#seen], path)
     say(('%s was written%s'):format(path, #seen > 1 and (', of the last of %d runs'):format(#seen) or ''))
   end
   if not ok then error(value, 0) end
@@ -629,7 +632,7 @@ end
 
 --- After an input that was thrown out of the middle of something.
 function M.recover()
-  if M.depth == 0 then M.logged = nil end
+  if M.depth == 0 then M.logged, M.logged_for_page = nil, nil end
 end
 
 return M
