@@ -55,6 +55,41 @@ describe('rows of a captured tensor in native code', function()
     native({ v, first }, { [x] = ramp('float32', { 40, 96 }) })
   end)
 
+  it('are not copied where only numbers and rows of theirs are read', function()
+    local function eliminate(n, dtype, last)
+      local x = df.placeholder(dtype, { n, n })
+      local function set(a, i, j, v) return df.tensor_scatter_nd_update(a, df.reshape(df.stack{ i, j }, { 1, 2 }), df.reshape(v, { 1 })) end
+      local _, a = df.while_loop(function(k) return k:lt(n - 1) end, function(k, a)
+        local _, b = df.while_loop(function(i) return i:lt(n) end, function(i, a)
+          local m = df.cond(a[k][k]:eq(0), function() return a[i][0] end, function() return a[i][k] / a[k][k] end)
+          local _, c = df.while_loop(function(j) return j:lt(last) end, function(j, a) return j + 1, set(a, i, j, a[i][j] - m * a[k][j]) end, { k, a })
+          return i + 1, c
+        end, { k + 1, a })
+        return k + 1, b
+      end, { df.int32(0), x })
+      return x, a
+    end
+    for _, dtype in ipairs{ 'float32', 'float64' } do
+      for _, n in ipairs{ 3, 17, 40 } do
+        df.reset()
+        local x, a = eliminate(n, dtype, n)
+        native(a, { [x] = df.run(df.cast(df.reshape((df.range(n * n) * 7919) % 31 - 15, { n, n }), dtype)) })
+      end
+    end
+    df.reset()
+    local x, a = eliminate(9, 'float32', 10)
+    assert.matches('index 9', same_under_both(a, { [x] = df.ones{ 9, 9 }:eval() }).error)
+    df.reset()
+    local y = df.placeholder('float32', { 12, 20 })
+    local _, v, sum = df.while_loop(function(i) return i:lt(12) end, function(i, v, sum) return i + 1, v * 0.5 + 1, sum + v[i][i + 3] end,
+      { df.int32(0), y, df.float32(0) })
+    native({ v, sum }, { [y] = ramp('float32', { 12, 20 }) })
+    local s = df.Session{ engine = 'native' }
+    s:run(sum, { [y] = ramp('float32', { 12, 20 }) })
+    assert.is_nil(s:native{ code = 'llvm' }:match 'memcpy[^\n]*i64 80,')
+    s:close()
+  end)
+
   it('outside of it fail as tokens do', function()
     local x, n = df.placeholder('float32', { 3000, 2 }), df.placeholder('int32', {})
     local _, sum = df.while_loop(function(i) return i:lt(n) end, function(i, sum) return i + 1, sum + x[i] end,

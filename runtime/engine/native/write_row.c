@@ -1,8 +1,8 @@
 /* write_row.c: x[i], a row or a number of a tensor, as TensorArrays are read: in place, with no kernel.
  *
  * The tensor may have any size where a loop has captured it: it stays where it is while the loop runs, so a row of
- * many elements is another name for where it lies. Of a tensor that an iteration makes the row is a copy. An index
- * outside of it is left to the tokens, which say so.
+ * many elements is another name for where it lies. Of a tensor that an iteration makes the row is a copy, unless it is
+ * only read for rows and numbers of its own: x[i][j]. An index outside of it is left to the tokens, which say so.
  */
 #include "engine/native/write.h"
 #include "kernels/index.h"
@@ -48,6 +48,18 @@ dfi_name dfi_write_checked(dfi_writer *w, int32_t i, dfi_name index, uint8_t dty
   return safe;
 }
 
+/* Is the row read for rows of its own alone? These are read where it lies, as what it is of stays as it is until the
+   iteration is over. */
+static bool is_passed(const dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  if (p->invariant || !w->unit->scope->id) return false;
+  for (uint32_t n = 0; n < l->scope->n; n++)
+    for (uint32_t k = 0; k < l->nodes[n].nin; k++)
+      if (w->look->plan->operand[l->nodes[n].in + k] == DFI_OPERAND(DFI_ITERATION, p->out) && (k || !l->node[n].row))
+        return false;
+  return true;
+}
+
 void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const dfi_operand *in = w->look->plan->operand + p->in;
   const dfi_shape *x = dfi_analyze_shape(w->look, i, in[0]), *row = w->look->loop[i].slot_shape[p->out];
@@ -59,8 +71,9 @@ void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   SAY(w, "  %s = mul i64 %s, %lld\n  %s = getelementptr %s, ptr %s, i64 %s\n", first.s, safe.s, (long long)n, at.s,
       dfi_type(dtype), from.s, first.s);
   const bool stays = DFI_SPACE(in[0]) != DFI_ITERATION || w->look->loop[i].slot_far[DFI_INDEX(in[0])];
+  const bool lies = (stays && n > DFI_DIRECT && n * dfi_dtype_size[dtype] % 64 == 0) || is_passed(w, i, p);
   if (!row) dfi_write_store(w, dtype, dfi_write_load(w, dtype, at.s), i, p->out);
-  else if (!stays || n <= DFI_DIRECT || n * dfi_dtype_size[dtype] % 64) dfi_write_store(w, dtype, at, i, p->out);
+  else if (!lies) dfi_write_store(w, dtype, at, i, p->out);
   else if (dfi_in_branch(&w->look->loop[i], p)) dfi_write_point(w, i, p->out, at);
   else w->look->loop[i].slot_alias[p->out] = at;
 }
