@@ -52,6 +52,8 @@ describe('the prompt', function()
       .. "h = s:start(df.device('sim:3', function() return df.placeholder_with_default(2.0) + 1 end), nil, {paused = true})\n:mem\nh:cancel()\n")
     assert.matches('sim:3 +[%d.]+ [KM]?i?B in use, [%d.]+ [KM]?i?B at the peak, limit 3 MiB', out)
     assert.is_nil(prompt(':mem\n'):find 'sim:3')
+    local after = prompt("s = df.Session{devices = {'sim:3'}}\ns:run(df.float32(1) + 1)\n:mem\ndf.run(df.float32(1))\n:mem\n")
+    assert.equal(1, select(2, after:gsub('\nsim:3 ', '')), after)              -- of the last run's session
   end)
 
   it('tells of a command that an op or a method is called like, too, and where the other is told of', function()

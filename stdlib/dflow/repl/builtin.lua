@@ -80,7 +80,9 @@ local function describe(names, lines)
 end
 
 local ASKED = {
-  { '?name', 'shows the help of an op, function, option, value or node: ?matmul, ?Run, ?h:step, ?x, ?12' },
+  { ':learn', 'begins fourteen short lessons; outside of the prompt, dflow manual lists pages to read' },
+  { '?name', 'shows the help of an op or function with an example, ?matmul, of a method, ?h:step, of a value, ?x, or '
+             .. 'of a node by its number, ?12' },
   { '?pattern*', 'lists the names that match' },
   { '??name', 'shows where it is defined: Lua lines, or C file and line of its entry, gradient and kernels' },
 }
@@ -518,8 +520,10 @@ local function bytes(n)
 end
 
 command('mem', function(_, say)
-  local h, names = require('dflow.repl.inspector').in_progress(), {}
-  local devices = (h and h:stats() or df.stats()).memory
+  local inspector, names = require 'dflow.repl.inspector', {}
+  local h, last = inspector.in_progress(), inspector.last()
+  local of = h or last and not last.session.closed and last.session or df.default_session()
+  local devices = of:stats().memory
   for name in pairs(devices) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
@@ -529,7 +533,8 @@ command('mem', function(_, say)
   end
   say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
   for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
-end, 'mem - shows memory of each device and of Lua, and the variables of the default graph')
+end, [[mem - shows memory of each device and of Lua, and the variables of the default graph
+The devices are those of the run in progress, or of the session of the last run.]])
 
 --- What came and went between this process and a rank.
 local function traffic(r)
