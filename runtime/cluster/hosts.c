@@ -271,6 +271,8 @@ int32_t df_cluster_host(void) {
   }
   char why[200] = "";
   while (!dfi_bridge_over(b) && !driver_gone() && !dfi_process_ended(&w, why, sizeof why)) usleep(5000);
+  /* its channel closes a moment before it has ended */
+  for (int32_t i = 0; i < 50 && !driver_gone() && !dfi_process_ended(&w, why, sizeof why); i++) usleep(1000);
   int signal_number = 0;
   int32_t ended = w.running ? 0 : w.status;
   if (!w.running && sscanf(why, "was killed by signal %d", &signal_number) == 1) ended = 128 + signal_number;

@@ -161,9 +161,13 @@ static bool launched_lives(const dfi_worker *w) {
   return w->pidfd >= 0 ? poll(&ended, 1, 0) <= 0 : !kill(w->pid, 0) || errno != ESRCH;
 }
 
+/* A rank on another host has a shell here, which ends with 128 and the signal (hosts.c). */
 static void say_status(dfi_worker *w, int status, char *why, size_t room) {
-  if (WIFSIGNALED(status)) snprintf(why, room, "was killed by signal %d", WTERMSIG(status));
-  else snprintf(why, room, "has ended with status %d", w->status = WEXITSTATUS(status));
+  enum { KILLED = 128 };
+  const int code = WIFSIGNALED(status) ? KILLED + WTERMSIG(status) : WEXITSTATUS(status);
+  const bool killed = WIFSIGNALED(status) || (w->bridge && code > KILLED);
+  if (killed) snprintf(why, room, "was killed by signal %d", code - KILLED);
+  else snprintf(why, room, "has ended with status %d", w->status = code);
 }
 
 /* How a process has ended that is not this one's child: Linux 6.15 tells it (PIDFD_GET_INFO) when the parent has been

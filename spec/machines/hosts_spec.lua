@@ -68,15 +68,20 @@ describe('ranks on other hosts', function()
   it('end a run as unavailable when one is lost, which is named, and are started anew', function()
     local r = run('--hosts=127.0.0.1,127.0.0.1', [[
       df.run(loop(1, 2), { [x] = 1, [n] = 3 })
-      local h = df.start(loop(1, 2), { [x] = 1, [n] = 2147483647 })
-      os.execute('kill -KILL ' .. df.cluster.ranks()[3].pid)
-      local ok, err = pcall(h.wait, h)
-      print(ok, err.code, err.rank, err.host)
-      df.cluster.restart()
-      print(df.run(on(2, function() return x + 2 end), { [x] = 1 }))
+      for _, which in ipairs{ 'the shell there', 'the rank itself' } do
+        local h = df.start(loop(1, 2), { [x] = 1, [n] = 2147483647 })
+        local pid = df.cluster.ranks()[3].pid
+        if which == 'the rank itself' then pid = io.open(('/proc/%d/task/%d/children'):format(pid, pid)):read '*n' end
+        os.execute(('kill -KILL %d'):format(pid))
+        local ok, err = pcall(h.wait, h)
+        print(ok, err.code, err.rank, err.host, err.message:match 'was killed by signal %d+')
+        df.cluster.restart()
+        print(df.run(on(2, function() return x + 2 end), { [x] = 1 }))
+      end
     ]])
     assert.equal(0, r.status, r.err)
-    assert.matches('^false\tunavailable\t2\t127.0.0.1\n3.0*\n$', r.out)
+    local told = 'false\tunavailable\t2\t127.0.0.1\twas killed by signal 9\n3.0*\n'
+    assert.matches('^' .. told .. told .. '$', r.out)
   end)
 
   it('are errors that say what is missing', function()
