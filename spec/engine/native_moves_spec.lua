@@ -312,6 +312,38 @@ describe('elements that are put elsewhere', function()
     end
   end)
 
+  it('are added up, and their mean taken, in the order of the kernels however few they are', function()
+    local lists = { { 1e8, 1, -1e8 }, { -0.0, -0.0, -0.0 }, { 0 / 0, 1, 2 }, { 1 / 0, -1 / 0, 3 }, { 1e-40, -1e-41, 3e-42 }, { 0.1, 0.7, 3e38 } }
+    for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64' } do
+      for n = 1, 9 do
+        df.reset()
+        local x = df.placeholder(dtype, { n })
+        local y = loop(3, x, function(v)
+          local column, row = df.reshape(v, { n, 1 }), df.reshape(v, { 1, n })
+          local all = df.reduce_sum(v) + df.reduce_mean(v, 0) - df.reduce_sum(column) * 3 + df.reduce_mean(row)
+          return v + all + df.reduce_sum(row, 1, true)[0] - df.reshape(df.reduce_mean(column, 0, true), { 1 }) - df.reduce_sum(column, 1)
+        end)
+        for _, list in ipairs(dtype:find 'float' and lists or { { 7, -2, 5 }, { 2^31 - 1, 2^31 - 2, -2^31 } }) do
+          local values = {}
+          for k = 1, n do values[k] = list[(k - 1) % #list + 1] end
+          same(y, { [x] = df.tensor(values, dtype) }, dtype .. n)
+        end
+        if dtype:find 'float' and n < 5 then
+          local g = df.gradients(y, x)
+          same({ y, g }, { [x] = df.tensor({ (table.unpack or unpack)({ 0.5, -2, 3, 0.25 }, 1, n) }, dtype) }, 'gradient' .. n)
+        end
+      end
+    end
+    df.reset()
+    local x, axis = df.placeholder('float32', { 3 }), df.placeholder('int32', {})
+    local y = loop(3, x, function(v) return v + df.reduce_sum(v, axis, true) * 0.5 end)
+    local function both(at)
+      local feeds = { [x] = df.tensor({ 1, 2, 3 }, 'float32'), [axis] = at }
+      assert.same(ran('tokens', y, feeds), (ran('native', y, feeds)))
+    end
+    both(0) both(1)
+  end)
+
   it('with an index outside are the error of tokens, of its iteration', function()
     local x = df.placeholder('float32', { 4 })
     local feeds = { [x] = numbers('float32', { 4 }) }
