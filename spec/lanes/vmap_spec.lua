@@ -606,6 +606,11 @@ describe('df.vmap', function()
     end), x, n)
     assert.equal(at, tonumber(e.source:match ':(%d+)$'))
     assert.equal(line(), tonumber((x + 1).op.source:match ':(%d+)$'))
+    local bad = df.custom_gradient(function(v)
+      return v * v, function(dy) return df.TensorArray('float32', df.cast(v, 'int32')):write(0, dy):read(0) end
+    end)
+    assert.matches('differs by lane', support.message_of(df.gradients, df.vmap(function(v) return bad(v) end)(x), x))
+    assert.equal(line(), tonumber((x + 1).op.source:match ':(%d+)$'))
   end)
 
   it('says what it cannot do', function()

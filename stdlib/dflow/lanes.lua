@@ -149,13 +149,13 @@ local function leave(o, axis, what)
 end
 
 --- build(), after which, also when it fails, nodes are of the line that builds them (core.at).
-local function with_own_lines(build)
+local function with_own_lines(build, ...)
   local function done(ok, ...)
     core.at()
     if not ok then error((...), 0) end
     return ...
   end
-  return done(pcall(build))
+  return done(pcall(build, ...))
 end
 
 local function call(fn, opts, one_shape, ...)
@@ -508,7 +508,7 @@ batch.rules.CustomGradient = function(self, node, values, _, scope)
   for k, v in ipairs(values) do
     if k <= nx then xs[k] = v.set and lift(v, set) or v.o else ys[k - nx] = set and lift(v, set) or v.o end
   end
-  local out = gradients.with_custom_gradient(self.g, xs, ys, function(...)
+  local function derivatives(...)
     local placeholders, dys, one = {}, { ... }, {}
     core.push_context(h, self.base)
     for k in ipairs(ys) do one[k] = f.placeholder(ys[k].dtype, graph.output(self.g, node, k - 1).shape) end
@@ -531,7 +531,8 @@ batch.rules.CustomGradient = function(self, node, values, _, scope)
       dxs[k] = v and v.o
     end
     return unpack(dxs, 1, nx)
-  end)
+  end
+  local out = gradients.with_custom_gradient(self.g, xs, ys, function(...) return with_own_lines(derivatives, ...) end)
   for k, o in ipairs(out) do out[k] = { o = o, set = set or nil } end
   return out
 end
