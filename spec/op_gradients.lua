@@ -330,6 +330,23 @@ local more = {
 }
 for kind, fn in pairs(more) do ops[kind] = fn end
 
+-- A ragged tensor of rows [v1, v2], [] and [v3], which are pairs where `row` is { 2 }.
+local function ragged_values(b, row) return b.x{ 3, row and 2 }, df.int64{ 0, 2, 2, 3 } end
+function ops.RaggedGather(b)
+  local v, splits = ragged_values(b, true)
+  return b.list('RaggedGather', { { splits }, v, df.int32{ 2, 0, 1, 2 } }, { OUTPUT_RAGGED_RANK = 1 })[2], { v }
+end
+function ops.RaggedTensorToTensor(b)
+  local v, splits = ragged_values(b, true)
+  local default = b.x{ 2 }
+  return b.op('RaggedTensorToTensor', { df.int64{ 3, 3, 2 }, v, default, { splits } },
+              { row_partition_types = df.tensor({ 'ROW_SPLITS' }, 'string') }), { v, default }
+end
+function ops.RaggedTensorToSparse(b)
+  local v, splits = ragged_values(b)
+  return b.list('RaggedTensorToSparse', { { splits }, v })[2], { v }
+end
+
 -- A sparse [2, 3] of three elements, whose values are given.
 local whole, places = { 2, 3 }, { { 0, 0 }, { 0, 2 }, { 1, 1 } }
 local function sparse(b, kind, more, attrs, at)

@@ -3,6 +3,7 @@
 #include "resource/box.h"
 #include "kernels/ragged.h"
 #include "kernels/string.h"
+#include "graph/grad.h"
 #include "op/op.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
@@ -353,15 +354,88 @@ static int32_t shape_cross(dfi_infer *c) {
   return DF_OK;
 }
 
+/* ---- gradients ---------------------------------------------------------------------------------------------------
+ * Where a value goes depends on the splits alone, so the op itself says it: the values' numbers go the same way. */
+
+/* The op on `in`, its inputs where that has none, and its first attribute. Frees in. */
+static df_node *run_on(dfi_grad *g, df_node *n, df_output *in) {
+  for (int32_t i = 0; i < n->nin; i++) if (!in[i].node) in[i] = dfg_in(g, n, i);
+  dfi_build *b = dfg_build(g);
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  if (n->attrs[0].tensor) dfi_attr_tensor(b, o->attr[0].name, n->attrs[0].tensor);
+  else dfi_attr_int(b, o->attr[0].name, n->attrs[0].i);
+  df_node *made = dfi_opnode(b, o->op->type, n->nin, in);
+  dfi_free(in);
+  return made;
+}
+/* The numbers of the rows of input i, counted from `first`. */
+static df_output row_numbers(dfi_grad *g, df_node *n, int32_t i, int64_t first) {
+  dfi_build *b = dfg_build(g);
+  df_output from = dfi_const_int(b, first);
+  return dfi_op(b, "Range", from, dfi_op(b, "Add", dfg_in_dim(g, n, i, 0), from), dfi_const_int(b, 1));
+}
+/* So many rows of input i, each the sum of the `rows` that have its number. */
+static df_output sums_by(dfi_grad *g, df_node *n, int32_t i, df_output numbers, df_output rows, df_output count) {
+  dfi_build *b = dfg_build(g);
+  df_output zero = dfi_const_int(b, 0), all = dfi_const_ints(b, 1, (int64_t[]){ -1 });
+  df_output row = dfi_op(b, "Slice", dfg_in_shape(g, n, i), dfi_const_ints(b, 1, (int64_t[]){ 1 }), all);
+  df_output flat = dfi_op(b, "Reshape", numbers, all), size = dfi_op(b, "ExpandDims", dfi_op(b, "Size", flat), zero);
+  rows = dfi_op(b, "Reshape", rows, dfi_op(b, "ConcatV2", size, row, zero));
+  df_output shape = dfi_op(b, "ConcatV2", dfi_op(b, "ExpandDims", count, zero), row, zero);
+  return dfi_op(b, "ScatterNd", dfi_op(b, "ExpandDims", flat, dfi_const_int(b, 1)), rows, shape);
+}
+
+static int32_t grad_gather(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  const int32_t values = n->nin - 2, last = n->nout - 1;
+  if (!dy[last].node) return dfg_end(g);
+  df_output *in = dfi_xcalloc((size_t)n->nin, sizeof *in);
+  in[values] = row_numbers(g, n, values, 0);
+  df_node *taken = run_on(g, n, in);
+  if (taken)
+    dx[values] = sums_by(g, n, values, (df_output){ taken, last }, dy[last], dfg_in_dim(g, n, values, 0));
+  return dfg_end(g);
+}
+
+/* Which row of the values lies at each place of the dense tensor, counted from 1; 0: the default. */
+static df_output numbers_at(dfi_grad *g, df_node *n) {
+  dfi_build *b = dfg_build(g);
+  df_output *in = dfi_xcalloc((size_t)n->nin, sizeof *in);
+  in[0] = dfg_in(g, n, 0);
+  if (dfi_shape_at(n->in[0])->rank != 0) {                /* less the dimensions of a row; a scalar asks for none */
+    df_output zero = dfi_const_int(b, 0), row = dfi_op(b, "Size", dfg_in_shape(g, n, 1));
+    df_output outer = dfi_op(b, "Sub", dfi_op(b, "Size", in[0]), dfi_op(b, "Sub", row, dfi_const_int(b, 1)));
+    in[0] = dfi_op(b, "Slice", in[0], dfi_op(b, "ExpandDims", zero, zero), dfi_op(b, "ExpandDims", outer, zero));
+  }
+  in[1] = row_numbers(g, n, 1, 1);
+  in[2] = dfi_const_int(b, 0);
+  return (df_output){ run_on(g, n, in), 0 };
+}
+static int32_t grad_to_tensor(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  df_output numbers = numbers_at(g, n), zero = dfi_const_int(b, 0);
+  if (!numbers.node) return dfg_end(g);
+  df_output count = dfi_op(b, "Add", dfg_in_dim(g, n, 1, 0), dfi_const_int(b, 1));
+  df_output sums = sums_by(g, n, 1, numbers, dy[0], count);
+  if (dfg_wants(g, n, 1)) dx[1] = dfi_op(b, "GatherV2", sums, row_numbers(g, n, 1, 1), zero);
+  if (dfg_wants(g, n, 2)) dx[2] = dfg_unbroadcast(g, n, 2, dfi_op(b, "GatherV2", sums, zero, zero));
+  return dfg_end(g);
+}
+
+static int32_t grad_to_sparse(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  const int32_t values = n->nin - 1;
+  if (dy[1].node) dx[values] = dfi_op(dfg_build(g), "Reshape", dy[1], dfg_in_shape(g, n, values));
+  return dfg_end(g);
+}
+
 static const df_op ops[] = {
   { .type = "RaggedTensorToTensor",
     .in = "shape:Tshape values:T default_value:T row_partition_tensors:Tindex*", .out = "result:T",
     .types = "T=any Tindex=int32|int64 Tshape=int32|int64", .attrs = "row_partition_types:tensor",
     .doc = "a ragged tensor as a dense one, with default_value where a row is short",
-    .no_grad = true, .shape = shape_to_tensor, .kernel = { [DF_REF] = ref_ragged_to_tensor } },
+    .shape = shape_to_tensor, .grad = grad_to_tensor, .kernel = { [DF_REF] = ref_ragged_to_tensor } },
   { .type = "RaggedTensorToSparse", .in = "rt_nested_splits:Tsplits* rt_dense_values:T",
     .out = "sparse_indices:int64 sparse_values:T sparse_dense_shape:int64", .types = "T=any Tsplits=int32|int64",
-    .doc = "a ragged tensor as a sparse one", .no_grad = true, .shape = shape_to_sparse,
+    .doc = "a ragged tensor as a sparse one", .shape = shape_to_sparse, .grad = grad_to_sparse,
     .kernel = { [DF_REF] = ref_ragged_to_sparse } },
   { .type = "RaggedTensorToVariant", .in = "rt_nested_splits:Tsplits* rt_dense_values:Tvalues",
     .out = "encoded_ragged:variant",
@@ -380,7 +454,7 @@ static const df_op ops[] = {
     .out = "output_nested_splits:Tsplits*OUTPUT_RAGGED_RANK output_dense_values:Tvalues",
     .types = "Tvalues=any Tsplits=int32|int64 Tindices=int32|int64", .attrs = "OUTPUT_RAGGED_RANK:int[0..]",
     .doc = "the rows of a ragged tensor that indices names, in the shape of indices",
-    .no_grad = true, .shape = shape_from_variant, .kernel = { [DF_REF] = kernel_gather } },
+    .shape = shape_from_variant, .grad = grad_gather, .kernel = { [DF_REF] = kernel_gather } },
   { .type = "RaggedRange", .in = "starts:T limits:T deltas:T", .out = "rt_nested_splits:Tsplits rt_dense_values:T",
     .types = "T=float32|float64|int32|int64 Tsplits=int32|int64", .attrs = "Tsplits:dtype=int64",
     .doc = "a ragged tensor with a row from start to limit in steps of delta for each; scalars are for all rows",
