@@ -197,10 +197,11 @@ static void begin(search *s) {
   s->last = 0;
   s->nopen = 0;
   s->serial = 0;
-  memset(s->ended, 0, sizeof s->ended);
-  memset(s->left, 0, sizeof s->left);
-  memset(s->opens, 0, sizeof s->opens);
-  memset(s->dead, 0, sizeof s->dead);
+  const size_t loops = (size_t)s->nloops;
+  memset(s->ended, 0, sizeof *s->ended * loops);
+  memset(s->left, 0, sizeof *s->left * loops);
+  memset(s->opens, 0, sizeof *s->opens * loops);
+  memset(s->dead, 0, sizeof *s->dead * loops);
   for (int32_t l = 0; l < s->nloops; l++) for (int32_t o = 0; o < ROUNDS_MOST; o++) s->awaits[l][o] = s->loop[l].enters;
   for (int32_t d = 0; d < s->ndevices; d++) s->computes[d] = s->sends[d] = s->receives[d] = 0;
   for (int32_t j = 0; j < s->njobs; j++) {
@@ -230,18 +231,19 @@ static int32_t next_open(search *s) {
   return i;
 }
 
-static double play(search *s, const int32_t *place, int32_t side) {
+static double play(search *s, const int32_t *place, int32_t side, double limit) {
   begin(s);
   s->side = side;
   for (int32_t v = 0; v < s->nvalues; v++) if (s->value[v].job < 0) deliver(s, place, v, 0, (turn){ 0, 0 }, 0, false);
-  while (s->nopen) {
+  while (s->nopen && s->last < limit) {
     s->work += s->nopen + 1;
     run(s, place, next_open(s));
   }
   return s->last;
 }
 
-double dfi_place_estimate(search *s, int32_t *place) {
-  const double seconds = play(s, place, 0);
-  return s->branches ? (seconds + play(s, place, 1)) / 2 : seconds;
+double dfi_place_estimate(search *s, const int32_t *place, double limit) {
+  if (!s->branches) return play(s, place, 0, limit);
+  const double seconds = play(s, place, 0, 2 * limit);
+  return (seconds + play(s, place, 1, 2 * limit - seconds)) / 2;
 }

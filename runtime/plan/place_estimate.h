@@ -81,6 +81,7 @@ typedef struct search {
 int32_t dfi_place_of(const search *s, const int32_t *place, int32_t j);
 /* Gives each job its instances; once, when all jobs and uses are known. */
 void dfi_place_prepare(search *s);
-/* Seconds of the run with job j on device place[j]; with conds, the mean of both sides. */
-double dfi_place_estimate(search *s, int32_t *place);
+/* Seconds of the run with job j on device place[j]; with conds, the mean of both sides. Where that is `limit` or more,
+   something between it and that. */
+double dfi_place_estimate(search *s, const int32_t *place, double limit);
 #endif

@@ -4,13 +4,14 @@
  * no two devices that compute at once (4.4 times the time of the best places, on a graph of four products; 9 times, of
  * a loop). Here the whole run is estimated (place_estimate.h), as the virtual clock times it, from several beginnings:
  * the places found so far, and all on one device. From each, a node alone or with a node that it reads is moved for as
- * long as that makes the run shorter. Only by the virtual clock, which is this model: what real devices do at once is
- * not known so well.
+ * long as that makes the run shorter. From the best of these, chains of nodes that read each other alone are placed in
+ * every way where these are few, and moved one after the other though that makes the run longer meanwhile. Only by the
+ * virtual clock, which is this model: what real devices do at once is not known so well.
  */
 #include "plan/place_estimate.h"
 #include <math.h>
 
-enum { WORK_MOST = 1 << 23 /* instances looked at */, TRIPS_GUESSED = 32, TRIPS_MOST = 10000 };
+enum { WORK_MOST = 1 << 23 /* instances looked at */, WAYS_TRIED = 256, TRIPS_GUESSED = 32, TRIPS_MOST = 10000 };
 
 /* ---- the plan, as jobs and what they pass on ------------------------------------------------------------------ */
 
@@ -243,7 +244,7 @@ static bool try_move(search *s, int32_t *place, double *least, int32_t j, int32_
   if ((was == d && (with < 0 || with_was == d)) || s->work > WORK_MOST) return false;
   place[j] = d;
   if (with >= 0) place[with] = d;
-  const double seconds = dfi_place_estimate(s, place);
+  const double seconds = dfi_place_estimate(s, place, *least);
   if (seconds < *least * 0.999) { *least = seconds; return true; }
   place[j] = was;
   if (with >= 0) place[with] = with_was;
@@ -271,6 +272,85 @@ static bool sweep(search *s, int32_t *place, double *least) {
   return moved;
 }
 
+/* A kernel that alone reads what another makes, and nothing else that may be moved, is of one chain with it: chain[j]
+   is the job that a chain is called by. */
+static void find_chains(const search *s, int32_t *chain) {
+  int32_t reader[JOBS_MOST], source[JOBS_MOST];            /* NO_JOB: none; MANY: several */
+  enum { MANY = -2 };
+  for (int32_t j = 0; j < s->njobs; j++) { chain[j] = j; reader[j] = source[j] = NO_JOB; }
+  for (int32_t u = 0; u < s->nuses; u++) {
+    const int32_t to = mover_of(s, s->use[u].job), from = mover_of(s, s->value[s->use[u].value].job);
+    if (to == from || !may_be_moved(s, from)) continue;
+    reader[from] = reader[from] == NO_JOB || reader[from] == to ? to : MANY;
+    if (to >= 0) source[to] = source[to] == NO_JOB || source[to] == from ? from : MANY;
+  }
+  for (int32_t j = 0; j < s->njobs; j++)                    /* a job comes behind what it reads */
+    if (s->job[j].free && source[j] >= 0 && reader[source[j]] == j) chain[j] = chain[source[j]];
+}
+
+static void move_chain(const search *s, const int32_t *chain, int32_t *place, int32_t c, int32_t d) {
+  for (int32_t j = 0; j < s->njobs; j++) if (chain[j] == c && s->job[j].seconds[d] < INFINITY) place[j] = d;
+}
+
+static bool is_chain(const search *s, const int32_t *chain, int32_t j) { return chain[j] == j && s->job[j].free; }
+
+/* Places the chains from job n on in every way. */
+static bool try_all(search *s, const int32_t *chain, int32_t *at, int32_t n, int32_t *place, double *least) {
+  bool better = false;
+  while (n < s->njobs && !is_chain(s, chain, n)) n++;
+  for (int32_t d = 0; n < s->njobs && d < s->ndevices; d++) {
+    move_chain(s, chain, at, n, d);
+    better |= try_all(s, chain, at, n + 1, place, least);
+  }
+  if (n < s->njobs) return better;
+  const double seconds = dfi_place_estimate(s, at, *least);
+  if (seconds >= *least * 0.999) return false;
+  *least = seconds;
+  memcpy(place, at, sizeof *at * (size_t)s->njobs);
+  return true;
+}
+
+/* Where there are few ways to place all chains, all are tried. */
+static bool try_few(search *s, const int32_t *chain, int32_t *place, double *least) {
+  int32_t at[JOBS_MOST], ways = 1;
+  for (int32_t j = 0; j < s->njobs && ways <= WAYS_TRIED; j++) if (is_chain(s, chain, j)) ways *= s->ndevices;
+  if (ways > WAYS_TRIED) return false;
+  memcpy(at, place, sizeof *at * (size_t)s->njobs);
+  return try_all(s, chain, at, 0, place, least);
+}
+
+/* Moves each chain once, the one first with which the run is then shortest, though it be longer than before. False: it
+   was never shorter than *least; else place is where it was shortest. */
+static bool wander(search *s, const int32_t *chain, int32_t *place, double *least) {
+  int32_t at[JOBS_MOST], next[JOBS_MOST], shortest[JOBS_MOST];
+  bool moved[JOBS_MOST] = { false }, better = false;
+  const size_t bytes = sizeof *at * (size_t)s->njobs;
+  const int64_t most = s->work + s->work / 4;              /* small plans need less, and large ones are not held up */
+  memcpy(at, place, bytes);
+  for (;;) {
+    double seconds = INFINITY;
+    int32_t c = NO_JOB;
+    for (int32_t j = 0; j < s->njobs; j++)
+      for (int32_t d = 0; d < s->ndevices && is_chain(s, chain, j) && !moved[j]; d++) {
+        if (d == at[j] || s->work > most) continue;
+        memcpy(next, at, bytes);
+        move_chain(s, chain, next, j, d);
+        const double takes = dfi_place_estimate(s, next, seconds);
+        if (takes >= seconds) continue;
+        seconds = takes;
+        c = j;
+        memcpy(shortest, next, bytes);
+      }
+    if (c == NO_JOB) return better;
+    moved[c] = true;
+    memcpy(at, shortest, bytes);
+    if (seconds >= *least * 0.999) continue;
+    *least = seconds;
+    memcpy(place, at, bytes);
+    better = true;
+  }
+}
+
 /* Why it is there: beside what it reads or is read by, or -1, where it computes faster. */
 static int32_t neighbour(const search *s, const int32_t *place, int32_t j) {
   for (int32_t u = 0; u < s->nuses; u++) {
@@ -284,19 +364,21 @@ static int32_t neighbour(const search *s, const int32_t *place, int32_t j) {
 
 static void find_places(search *s) {
   maker *m = s->m;
-  int32_t best[JOBS_MOST], place[JOBS_MOST];
+  int32_t best[JOBS_MOST], place[JOBS_MOST], chain[JOBS_MOST];
+  find_chains(s, chain);
   for (int32_t j = 0; j < s->njobs; j++) best[j] = m->mark[s->job[j].node->id].device;
-  const double before = dfi_place_estimate(s, best);
+  const double before = dfi_place_estimate(s, best, INFINITY);
   double least = before;
   for (int32_t start = -1; start < s->ndevices; start++) {
     for (int32_t j = 0; j < s->njobs; j++) {
       const bool goes = start >= 0 && s->job[j].free && s->job[j].seconds[start] < INFINITY;
       place[j] = goes ? start : m->mark[s->job[j].node->id].device;
     }
-    double seconds = dfi_place_estimate(s, place);
+    double seconds = dfi_place_estimate(s, place, INFINITY);
     while (sweep(s, place, &seconds)) { }
     if (seconds < least * 0.999) { least = seconds; memcpy(best, place, sizeof *best * (size_t)s->njobs); }
   }
+  while (try_few(s, chain, best, &least) || wander(s, chain, best, &least)) while (sweep(s, best, &least)) { }
   m->plan->chosen = m->devices->costs.runs + 1;
   if (least > before * 0.99) return;
   for (int32_t j = 0; j < s->njobs; j++) {
