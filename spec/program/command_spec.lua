@@ -93,6 +93,26 @@ describe('dflow run', function()
     assert.equal('t = a b=c\nc = false\n', r.out)
   end)
 
+  it('feeds lists of strings, quoted where commas or spaces are in them', function()
+    local path = os.tmpname()
+    shell.write(path, [[node { name: "s" op: "Placeholder" attr { key: "dtype" value { type: DT_STRING } }
+        attr { key: "shape" value { shape { dim { size: -1 } } } } }
+      node { name: "t" op: "Identity" input: "s" } ]])
+    local function fed(text) return (dflow(("run %s --feed 's=%s' --fetch t"):format(path, text)).out:gsub(' +', ' ')) end
+    local found = { fed '["a, b","cd","[c]"]', fed '[a,b]', fed '[]' }
+    os.remove(path)
+    assert.same({ 't = ["a, b" "cd" "[c]"] string[3]\n', 't = ["a" "b"] string[2]\n', 't = [] string[0]\n' }, found)
+  end)
+
+  it('names what a signature has where a name is none of it', function()
+    local g = df.import_graph_def 'spec/models/keras'
+    local has = next(g.signatures.serving_default.inputs)
+    local r = dflow 'run spec/models/keras --feed nobody=1'
+    assert.equal(1, r.status)
+    assert.is_truthy(r.err:find("'nobody'", 1, true) and r.err:find('has ' .. has, 1, true), r.err)
+    assert.is_truthy(dflow 'run spec/models/keras --fetch nobody'.err:find("'nobody'", 1, true))
+  end)
+
   it('says what is wrong, and ends with status 1', function()
     local wrong = {
       [''] = 'there is nothing to fetch: say %-%-fetch NAME. Values that no node reads: while/Exit:0, y:0',

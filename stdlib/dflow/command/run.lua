@@ -4,12 +4,14 @@ local graph = require 'dflow.front.graph'
 local listing = require 'dflow.front.listing'
 local options = require 'dflow.command.options'
 local lists = require 'dflow.command.lists'
+local nest = require 'dflow.front.nest'
 
 local help = [==[
 usage: dflow run GRAPH [options]
 Runs a TensorFlow graph, a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a SavedModel, or an ONNX model (.onnx).
 
-  --feed NAME=VALUE   feeds a tensor: a number, true, false, a list such as [[1,2],[3,4]], a .npy file, or text for strings.
+  --feed NAME=VALUE   feeds a tensor: a number, true, false, a list such as [[1,2],[3,4]], a .npy file, or text for strings,
+                      of which a list is ["a b","c"].
                       @FILE.npy is the file whatever its name; FILE.npz alone feeds all its arrays by their names. A sequence
                       is a list of such values, or a .npz file, element k of it being NAME[k]; an optional value is its value,
                       or none
@@ -68,9 +70,11 @@ local function list_of(text, other)
   function value()
     skip()
     if text:sub(at, at) == '[' then return items() end
-    local word = text:match('^[^%s,%]]+', at)
+    local quoted = other and text:match('^"[^"]*"', at)
+    local word = quoted or text:match('^[^%s,%]]+', at)
     if not word then return nil end
     at = at + #word
+    if quoted then return other(quoted:sub(2, -2)) end
     if word == 'true' or word == 'false' then return word == 'true' end
     return tonumber(word) or (other and other(word))
   end
@@ -83,7 +87,10 @@ end
 local function value_of(text, output)
   if text:sub(1, 1) == '@' then return df.load_npy(text:sub(2)) end
   if text:match('%.npy$') then return df.load_npy(text) end
-  if output.dtype == 'string' then return text end
+  if output.dtype == 'string' then
+    local shape = output.shape
+    return shape and #shape > 0 and list_of(text, function(word) return word end) or text
+  end
   if text == 'true' or text == 'false' then return text == 'true' end
   local v = tonumber(text)
   if v == nil then
@@ -140,8 +147,15 @@ end
 
 --- The Output that has a name in the model's signature, or in its graph.
 local function output_of(g, side, name)
-  local named = g.signatures and side[name]
-  return named or g:output(name)
+  if not g.signatures then return g:output(name) end
+  if side[name] then return side[name] end
+  local ok, output = pcall(g.output, g, name)
+  if ok then return output end
+  local names = {}
+  for other in pairs(side) do if type(other) == 'string' then names[#names + 1] = other end end
+  table.sort(names)
+  if #names == 0 then error(output, 0) end
+  options.wrong("neither the signature nor the graph has '%s'; the signature has %s", name, table.concat(names, ', '))
 end
 
 local function take_feeds(g, words)
@@ -198,7 +212,10 @@ local function take_fetches(g, words)
       end
     end
   end
-  if #names == 0 then
+  local signatures = #names == 0 and g.signatures and next(g.signatures) and nest.keys(g.signatures)
+  if signatures then
+    options.wrong('the model has several signatures: say --signature with one of %s', table.concat(signatures, ', '))
+  elseif #names == 0 then
     options.wrong('there is nothing to fetch: say --fetch NAME. Values that no node reads: %s', outputs_text(g))
   end
   return names, fetches
