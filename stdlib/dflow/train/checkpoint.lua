@@ -167,6 +167,11 @@ function M.open(path, what)
   local f = io.open(path, 'rb')
   local mark = f and f:read(4)
   if f then f:close() end
+  if mark == '\137HDF' or path:find '%.keras$' then
+    errors.raise('unimplemented', '%s holds weights as HDF5, which %s does not read: numpy.savez(path, '
+                 .. '**{v.name: v.numpy() for v in model.variables}) in Python writes an .npz file, which it reads',
+                 path, what)
+  end
   if mark == 'PK\3\4' or mark == 'PK\5\6' then
     local list, names = require('dflow.exchange.npy').load_npz(path), {}
     for name in pairs(list) do names[#names + 1] = name end
