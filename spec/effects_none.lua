@@ -3,7 +3,7 @@ return [[
 
  What becomes of a run, or of a session's runs: spec/graph, spec/engine, spec/inspect.
  df.Session(OPTIONS) | graph devices threads engine timeout timeout_rank kernels owners clock soft_placement memory plan_cache save simplify batch
- df.run(y, nil, OPTIONS) | timeout trace report paused values log record remains check_numerics finally at_once
+ df.run(y, nil, OPTIONS) | timeout trace report paused values log record remains check_numerics finally at_once primitives
 
  How a gradient is checked; the answer is that it is right.
  df.check_gradients(y, w, OPTIONS) | order feeds tolerance step session unrolled ways stop_gradients
