@@ -67,6 +67,7 @@ struct dfi_frame {
   dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
   dfi_record  *spare;        /* owned; those of iterations that are over, which new ones take */
   int64_t      capacity;
+  int64_t      begun;        /* the iteration that it began with: 0 but in a second run of a loop's segment */
   int64_t      first, next;  /* open iterations are first … next - 1 */
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
   int64_t      widened_at;   /* the last iteration with which swap.c widened the window; -1: none */

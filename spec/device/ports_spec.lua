@@ -164,6 +164,22 @@ describe('ports of devices by the virtual clock', function()
     end
   end)
 
+  it('are the same in every run of a session whose loop runs its iterations a second time', function()
+    local w, x = df.random_uniform({ 64, 64 }, { seed = 1 }) * 0.1, df.ones{ 64, 64 }
+    local _, y = df.while_loop(function(i) return i:lt(100) end, function(i, y)
+      return i + 1, df.device('sim:0', function() return df.tanh(y:matmul(w)) end)
+    end, { df.int32(0), x }, { parallel_iterations = 2 })
+    local grad = df.gradients(y:reduce_sum(), x)
+    local s, seconds = df.Session{ devices = { 'cpu:0', 'sim:0' }, clock = 'virtual', save = 'recompute' }, nil
+    for _ = 1, 3 do
+      local h = s:start(grad)
+      h:wait()
+      seconds = seconds or h:stats().seconds
+      near(h:stats().seconds, seconds, { rtol = 1e-9 })
+    end
+    s:close()
+  end)
+
   it('hold up what crosses when the run begins, and what needs it', function()
     local x = df.placeholder('float32', { MB })
     local fetches = {}

@@ -384,7 +384,7 @@ void dfi_timed_frame_done(dfi_exec *x, dfi_frame *f) {
 
 void dfi_timed_gate(dfi_exec *x, const dfi_frame *f, int64_t n) {
   const int64_t window = f->scope->parallel_iterations;
-  if (f->windows || n - window < 0 || n - window >= f->first || f->ngates != window) return;     /* it is not done */
+  if (f->windows || n - window < f->begun || n - window >= f->first || f->ngates != window) return;   /* not done */
   const double begins = f->gate[(n - window) % f->ngates];
   if (begins > x->timed->now) x->timed->now = begins;
 }

@@ -111,7 +111,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->depth = origin ? origin->frame->depth + 1 : 0;
   f->call = call;
   f->origin = origin;
-  f->first = f->next = number;
+  f->begun = f->first = f->next = number;
   f->window = s->parallel_iterations;
   f->ended_told = f->widened_at = -1;
   f->counts = !x->team || !origin || dfi_team_counts(x, s);
