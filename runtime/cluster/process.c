@@ -161,11 +161,11 @@ static bool launched_lives(const dfi_worker *w) {
   return w->pidfd >= 0 ? poll(&ended, 1, 0) <= 0 : !kill(w->pid, 0) || errno != ESRCH;
 }
 
-/* A rank on another host has a shell here, which ends with 128 and the signal (hosts.c). */
+/* A rank on another host has a shell here, which ends with 128 and the signal (hosts.c). ssh itself ends with 255. */
 static void say_status(dfi_worker *w, int status, char *why, size_t room) {
-  enum { KILLED = 128 };
+  enum { KILLED = 128, SIGNALS = 64 };
   const int code = WIFSIGNALED(status) ? KILLED + WTERMSIG(status) : WEXITSTATUS(status);
-  const bool killed = WIFSIGNALED(status) || (w->bridge && code > KILLED);
+  const bool killed = WIFSIGNALED(status) || (w->bridge && code > KILLED && code <= KILLED + SIGNALS);
   if (killed) snprintf(why, room, "was killed by signal %d", code - KILLED);
   else snprintf(why, room, "has ended with status %d", w->status = code);
 }

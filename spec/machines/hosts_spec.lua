@@ -84,6 +84,22 @@ describe('ranks on other hosts', function()
     assert.matches('^' .. told .. told .. '$', r.out)
   end)
 
+  it('are not told as killed where ssh itself ends with 255', function()
+    local ends = os.tmpname()
+    shell.write(ends, '#!/bin/sh\nshift\n"$@"\nexit 255\n')
+    os.execute('chmod +x ' .. ends)
+    local r = shell.run(('DFLOW_RSH=%s %s --hosts=127.0.0.1 -'):format(ends, shell.dflow), PROGRAM .. [[
+      local h = df.start(loop(1, 1), { [x] = 1, [n] = 2147483647 })
+      local pid = df.cluster.ranks()[2].pid
+      os.execute(('kill -KILL %d'):format(io.open(('/proc/%d/task/%d/children'):format(pid, pid)):read '*n'))
+      local ok, err = pcall(h.wait, h)
+      print(ok, err.code, err.rank, err.message:match 'signal %d+')
+    ]])
+    os.remove(ends)
+    assert.equal(0, r.status, r.err)
+    assert.equal('false\tunavailable\t1\n', (r.out:gsub('\tnil', '')))
+  end)
+
   it('are errors that say what is missing', function()
     for words, why in pairs{
       ['--hosts='] = 'a list of hosts is expected', ['--hosts=a,,b'] = 'is no list of hosts', ['--hosts=127.0.0.1,-o'] = 'is no list of hosts',
