@@ -193,7 +193,8 @@ bool dfi_process_learn(dfi_worker *w, char *why, size_t room) {
   return is;
 }
 
-/* How is learnt later: its launcher may end this process at once. */
+/* Only that it has ended is said here. dfi_process_learn, which may wait, is for later: a launcher that has lost a rank
+ * may end this process at once. */
 static bool launched_ended(dfi_worker *w, char *why, size_t room) {
   if (launched_lives(w)) return false;
   snprintf(why, room, "has ended");
@@ -216,9 +217,10 @@ bool dfi_process_ended(dfi_worker *w, char *why, size_t room) {
 void dfi_process_kill(dfi_worker *w) {
   int status;
   char why[64];
-  if (dfi_process_ended(w, why, sizeof why)) return;
-  if (!w->launched || !w->bridge) kill(w->pid, SIGKILL);           /* else the process is another host's */
-  while (!w->launched && waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
+  if (!dfi_process_ended(w, why, sizeof why)) {
+    if (!w->launched || !w->bridge) kill(w->pid, SIGKILL);         /* else the process is another host's */
+    while (!w->launched && waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
+  }
   dfi_process_forget(w);
 }
 
