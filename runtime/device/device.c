@@ -234,6 +234,15 @@ static int32_t unknown(dfi_devices *d, const char *spec, const char *why, const 
   return -1;
 }
 
+/* There is no such device; or, as why says, its rank could not be asked for it. */
+static int32_t not_there(dfi_devices *d, const char *spec, const df_error *why, const char *where, df_error *err) {
+  if (why->code != DF_UNAVAILABLE) return unknown(d, spec, why->message, where, err);
+  if (!err) return -1;
+  *err = *why;
+  snprintf(err->source, sizeof err->source, "%s", where ? where : "");
+  return -1;
+}
+
 /* Under the lock, or before another thread knows d. -1: it is a GPU that is not there; err says why. */
 static int32_t add(dfi_devices *d, int32_t rank, int32_t kind, int32_t number, df_error *err) {
   const bool gpu = kind == DFI_DEVICE_GPU && rank == d->rank, named = !d->spread || kind != DFI_DEVICE_SIM || rank;
@@ -303,9 +312,7 @@ int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_er
   if (name.kind < 0) { name.kind = DFI_DEVICE_CPU; name.number = 0; }
   df_error why = { 0 };
   const int32_t at = find_or_add(d, rank, name.kind, name.number < 0 && rank ? 0 : name.number, &why);
-  if (why.code == DF_UNAVAILABLE && err) *err = why;
-  else if (at < 0) unknown(d, spec, why.message, where, err);
-  return at;
+  return at < 0 ? not_there(d, spec, &why, where, err) : at;
 }
 
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
@@ -326,8 +333,8 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
     df_error why = { 0 };
     if (at < 0 && may_add(d, rank, is.kind, number, &why)) at = add(d, rank, is.kind, number, &why);
     if (at < 0) {
-      unknown(d, name, why.message, NULL, err);
-      status = DF_INVALID_ARGUMENT;
+      not_there(d, name, &why, NULL, err);
+      status = why.code == DF_UNAVAILABLE ? DF_UNAVAILABLE : DF_INVALID_ARGUMENT;
     }
   }
   for (char *w = strtok_r(NULL, ",", &save); w && !status; w = strtok_r(NULL, ",", &save)) {

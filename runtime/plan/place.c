@@ -165,11 +165,14 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
     spec = other ? other->device : "";
   }
   int32_t at = -2;
-  df_error unknown;
+  df_error unknown = { 0 };
   if (spec[0]) {
-    at = dfi_device_of(d, spec, n->where, d->soft ? &unknown : m->err);
+    at = dfi_device_of(d, spec, n->where, &unknown);
     if (at == -1) {
-      if (!d->soft) return -2;
+      if (!d->soft || unknown.code == DF_UNAVAILABLE) {  /* a rank that is lost may have the device */
+        if (m->err) *m->err = unknown;
+        return -2;
+      }
       *why = DFI_WHY_SOFT;
       return d->fallback;
     }
