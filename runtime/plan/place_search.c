@@ -273,19 +273,26 @@ static bool sweep(search *s, int32_t *place, double *least) {
 }
 
 /* A kernel that alone reads what another makes, and nothing else that may be moved, is of one chain with it: chain[j]
-   is the job that a chain is called by. */
+   is the job that a chain is called by, its first, or, where it goes round a loop, the one with the least number. */
 static void find_chains(const search *s, int32_t *chain) {
-  int32_t reader[JOBS_MOST], source[JOBS_MOST];            /* NO_JOB: none; MANY: several */
-  enum { MANY = -2 };
-  for (int32_t j = 0; j < s->njobs; j++) { chain[j] = j; reader[j] = source[j] = NO_JOB; }
+  int32_t reader[JOBS_MOST], source[JOBS_MOST];            /* NO_JOB: the host */
+  enum { MANY = -2, NONE = -3 };
+  for (int32_t j = 0; j < s->njobs; j++) reader[j] = source[j] = NONE;
   for (int32_t u = 0; u < s->nuses; u++) {
     const int32_t to = mover_of(s, s->use[u].job), from = mover_of(s, s->value[s->use[u].value].job);
     if (to == from || !may_be_moved(s, from)) continue;
-    reader[from] = reader[from] == NO_JOB || reader[from] == to ? to : MANY;
-    if (to >= 0) source[to] = source[to] == NO_JOB || source[to] == from ? from : MANY;
+    reader[from] = reader[from] == NONE || reader[from] == to ? to : MANY;
+    if (to >= 0) source[to] = source[to] == NONE || source[to] == from ? from : MANY;
   }
-  for (int32_t j = 0; j < s->njobs; j++)                    /* a job comes behind what it reads */
-    if (s->job[j].free && source[j] >= 0 && reader[source[j]] == j) chain[j] = chain[source[j]];
+  for (int32_t j = 0; j < s->njobs; j++) {
+    int32_t first = j, least = j;
+    while (s->job[first].free && source[first] >= 0 && reader[source[first]] == first) {
+      first = source[first];
+      if (first < least) least = first;
+      if (first == j) break;
+    }
+    chain[j] = first == j ? least : first;
+  }
 }
 
 static void move_chain(const search *s, const int32_t *chain, int32_t *place, int32_t c, int32_t d) {
@@ -302,7 +309,7 @@ static bool try_all(search *s, const int32_t *chain, int32_t *at, int32_t n, int
     move_chain(s, chain, at, n, d);
     better |= try_all(s, chain, at, n + 1, place, least);
   }
-  if (n < s->njobs) return better;
+  if (n < s->njobs || s->work > WORK_MOST) return better;
   const double seconds = dfi_place_estimate(s, at, *least);
   if (seconds >= *least * 0.999) return false;
   *least = seconds;
@@ -319,13 +326,12 @@ static bool try_few(search *s, const int32_t *chain, int32_t *place, double *lea
   return try_all(s, chain, at, 0, place, least);
 }
 
-/* Moves each chain once, the one first with which the run is then shortest, though it be longer than before. False: it
-   was never shorter than *least; else place is where it was shortest. */
-static bool wander(search *s, const int32_t *chain, int32_t *place, double *least) {
+/* Moves each chain once, the one first with which the run is then shortest, though it be longer than before, until
+   `most` instances have been looked at. False: it was never shorter than *least; else place has the shortest. */
+static bool wander(search *s, const int32_t *chain, int64_t most, int32_t *place, double *least) {
   int32_t at[JOBS_MOST], next[JOBS_MOST], shortest[JOBS_MOST];
   bool moved[JOBS_MOST] = { false }, better = false;
   const size_t bytes = sizeof *at * (size_t)s->njobs;
-  const int64_t most = s->work + s->work / 4;              /* small plans need less, and large ones are not held up */
   memcpy(at, place, bytes);
   for (;;) {
     double seconds = INFINITY;
@@ -378,7 +384,8 @@ static void find_places(search *s) {
     while (sweep(s, place, &seconds)) { }
     if (seconds < least * 0.999) { least = seconds; memcpy(best, place, sizeof *best * (size_t)s->njobs); }
   }
-  while (try_few(s, chain, best, &least) || wander(s, chain, best, &least)) while (sweep(s, best, &least)) { }
+  const int64_t most = s->work + s->work / 4;              /* small plans need less, and large ones are not held up */
+  while (try_few(s, chain, best, &least) || wander(s, chain, most, best, &least)) while (sweep(s, best, &least)) { }
   m->plan->chosen = m->devices->costs.runs + 1;
   if (least > before * 0.99) return;
   for (int32_t j = 0; j < s->njobs; j++) {
