@@ -6,10 +6,11 @@
  * again by a constant Enter on the other device. What is given when the run begins crosses then. A reference stays
  * where its variable is: another owner is sent the value that it refers to.
  *
- * A loop's predicate goes to each device from where it is computed. Handed on along a tree, four from each, it took
- * eight processes on two processors 6.7 us of a processor an iteration, and 7.4 so. But a device hands it on when that
- * iteration has begun there, which holds those behind it to its pace: eight devices in a pipeline (the paper's Fig. 12)
- * were 2.9 times as fast as one, not 5 times.
+ * The device that computes a loop's predicate sends it to each other device. A tree, in which each device sends it on
+ * to four, takes less work: eight processes on two processors took 6.7 us of processor time an iteration with a tree,
+ * and 7.4 us without. But a device of a tree sends the predicate on only when it has begun that iteration itself,
+ * and those that it sends to cannot run ahead of it. Eight devices in a pipeline (the paper's Fig. 12) were 2.9 times
+ * as fast as one with a tree, and 5 times without.
  */
 #include "plan/place.h"
 #include <stdio.h>

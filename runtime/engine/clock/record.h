@@ -10,9 +10,9 @@ typedef struct dfi_recorder dfi_recorder;
 /* Records one run, whose tokens it is told. */
 dfi_recorder *dfi_recorder_new(void);
 void dfi_recorder_free(dfi_recorder *w);
-/* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r, or begins
-   the iteration of one that waits for nothing (`begins`); it computes, or carries, that much; its outputs have so many
-   bytes. */
+/* For the engine and timed.c. begin: the run begins. token: the token of a node of r runs now; the calls after it are
+ * about that token. edge: it sends a token to a node of r, or, with `begins`, it opens iteration r, in which that node
+ * has no input to wait for. work: it computes, or carries, that much. made: its outputs have so many bytes. */
 void dfi_record_begin(dfi_exec *x);
 void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node, bool dead);
 void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node, bool begins);

@@ -23,7 +23,8 @@ typedef struct dfi_window {
 } dfi_window;
 /* An owner's part of an iteration. */
 typedef struct dfi_share {
-  int32_t  outstanding;      /* tokens, child frames, and messages to come; of iteration 0 that the frame begins */
+  int32_t  outstanding;      /* tokens, child frames, and messages to come; of iteration 0 one more until the frame has
+                                begun for the owner */
   double   opens, ends;
   uint32_t opener;           /* of a run that is recorded: what opened it; 0: it came with the frame */
 } dfi_share;
