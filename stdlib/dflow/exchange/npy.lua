@@ -5,6 +5,7 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local files = require 'dflow.exchange.file'
 local tensor = require 'dflow.front.tensor'
+local zip = require 'dflow.exchange.zip'
 
 local M = {}
 
@@ -201,50 +202,14 @@ function M.save_npz(path, list)
   write_file(path, table.concat(parts))
 end
 
---- How many bytes a file of that size may unpack to, as runtime/base/budget.h has it.
-local function budget(bytes)
-  return math.max(100 * bytes, tonumber(os.getenv 'DFLOW_UNPACK_LIMIT' or '') or 2 ^ 30)
-end
-
 --- df.load_npz(path): {name = Tensor}; stored and deflated members.
-function M.load_npz(path)
-  local bytes = read_file(path)
-  local function broken(text, ...)
-    errors.raise('data_loss', '%s is no .npz file: ' .. text, path, ...)
-  end
-  local last
-  for at = #bytes - 21, math.max(1, #bytes - 66000), -1 do
-    if bytes:sub(at, at + 3) == 'PK\5\6' then last = at break end
-  end
-  if not last then broken('it has no zip directory') end
-  local count, at = little(bytes, last + 10, 2), little(bytes, last + 16, 4) + 1
-  local out, left = {}, budget(#bytes)
-  for _ = 1, count do
-    if bytes:sub(at, at + 3) ~= 'PK\1\2' then broken('its directory is damaged') end
-    local method, crc, packed, size = little(bytes, at + 10, 2), little(bytes, at + 16, 4), little(bytes, at + 20, 4),
-      little(bytes, at + 24, 4)
-    local name_length, extra, comment, where = little(bytes, at + 28, 2), little(bytes, at + 30, 2),
-      little(bytes, at + 32, 2), little(bytes, at + 42, 4)
-    local name = bytes:sub(at + 46, at + 45 + name_length)
-    at = at + 46 + name_length + extra + comment
-    local head = where + 1
-    if bytes:sub(head, head + 3) ~= 'PK\3\4' then broken('the member %s is damaged', name) end
-    local start = head + 30 + little(bytes, head + 26, 2) + little(bytes, head + 28, 2)
-    local data = bytes:sub(start, start + packed - 1)
-    if #data ~= packed then broken('the member %s ends early', name) end
-    left = left - size
-    if left < 0 then
-      errors.raise('resource_exhausted',
-                   '%s unpacks to more than %.0f bytes; DFLOW_UNPACK_LIMIT says how many are taken', path,
-                   budget(#bytes))
-    end
-    if method == 8 then
-      data = core.inflate(data, size)
-    elseif method ~= 0 then
-      errors.raise('unimplemented', '%s: the member %s is packed with method %d', path, name, method)
-    end
-    if core.crc32(data) ~= crc then broken('the checksum of the member %s is wrong', name) end
-    out[(name:gsub('%.npy$', ''))] = decode(data, path .. ':' .. name)
+function M.load_npz(path) return M.arrays(zip.open(path, '.npz')) end
+
+--- The arrays of an opened .npz file.
+function M.arrays(archive)
+  local out = {}
+  for _, name in ipairs(archive.names) do
+    out[(name:gsub('%.npy$', ''))] = decode(archive.read(name), archive.path .. ':' .. name)
   end
   return out
 end
