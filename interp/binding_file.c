@@ -56,6 +56,24 @@ static int core_file_read(lua_State *L) {
   return 1;
 }
 
+/* hdf5_list(uint8 tensor): what is in an HDF5 file. */
+static int core_hdf5_list(lua_State *L) {
+  df_error err;
+  df_tensor *t = df_hdf5_list(dfb_tensor_arg(L, 1), &err);
+  if (!t) return dfb_raise(L, &err);
+  dfb_push_tensor(L, t);
+  return 1;
+}
+
+/* hdf5_read(uint8 tensor, name) */
+static int core_hdf5_read(lua_State *L) {
+  df_error err;
+  df_tensor *t = df_hdf5_read(dfb_tensor_arg(L, 1), luaL_checkstring(L, 2), &err);
+  if (!t) return dfb_raise(L, &err);
+  dfb_push_tensor(L, t);
+  return 1;
+}
+
 /* decode_image(bytes, channels) */
 static int core_decode_image(lua_State *L) {
   size_t n;
@@ -116,5 +134,6 @@ const luaL_Reg dfb_file_functions[] = {
   { "crc32c", core_crc32c },           { "file_size", core_file_size },   { "file_read", core_file_read },
   { "folder_list", core_folder_list }, { "file_create", core_file_create }, { "file_write", core_file_write },
   { "file_commit", core_file_commit }, { "decode_image", core_decode_image },
+  { "hdf5_list", core_hdf5_list },     { "hdf5_read", core_hdf5_read },
   { NULL, NULL }
 };

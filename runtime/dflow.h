@@ -158,6 +158,12 @@ df_tensor *df_inflate(const char *bytes, int64_t n, int64_t size, df_error *err)
 int64_t    df_crc32(const char *bytes, int64_t n);   /* zip's checksum */
 int64_t    df_crc32c(const char *bytes, int64_t n);  /* Castagnoli's, of TFRecord and event files */
 
+/* The datasets of an HDF5 file, whose bytes are a uint8[n] tensor, as string[n, 2], owned: the name of each and
+ * "float32 2 3", its dtype and dimensions, or "!" and why it is not read. NULL: err is filled, with DF_UNIMPLEMENTED
+ * where libhdf5 is not there. */
+df_tensor *df_hdf5_list(const df_tensor *bytes, df_error *err);
+df_tensor *df_hdf5_read(const df_tensor *bytes, const char *name, df_error *err);   /* one of them, owned */
+
 /* How long a file is, as it lies there. -1: err is filled. */
 int64_t    df_file_size(const char *path, df_error *err);
 /* The bytes of a file from `offset` on (as they lie there, nothing is unpacked) as a tensor of this dtype and shape,

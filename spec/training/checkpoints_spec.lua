@@ -281,20 +281,6 @@ describe('checkpoints', function()
     near(df.run(w), { 1, 2 })
   end)
 
-  it('are no files of Keras, which say how their weights are read', function()
-    local w = df.Variable({ 1.0, 2.0 }, { name = 'w' })
-    local keras = path .. '.keras'
-    write(path, '\137HDF\r\n\26\n' .. ('\0'):rep(88))
-    write(keras, 'PK\3\4' .. ('\0'):rep(26))
-    local found = { error_of(df.restore, path), error_of(df.restore, keras) }
-    os.remove(keras)
-    for i, of in ipairs{ path, keras } do
-      assert.equal('unimplemented', found[i].code)
-      assert.is_truthy(found[i].message:find(of .. ' holds', 1, true) and found[i].message:find('numpy.savez', 1, true), found[i].message)
-    end
-    near(df.run(w), { 1, 2 })
-  end)
-
   it('are whole or as before when the process is killed', function()
     local program = (os.getenv 'DFLOW_BUILD' or 'build/release') .. '/dflow'
     local clock = require('dflow.backend').clock

@@ -39,6 +39,10 @@ return function(core, C, own)
 
   function core.decode_image(bytes, channels) return checked(C.df_decode_image(bytes, #bytes, channels, err)) end
 
+  function core.hdf5_list(bytes) return checked(C.df_hdf5_list(bytes.handle, err)) end
+
+  function core.hdf5_read(bytes, name) return checked(C.df_hdf5_read(bytes.handle, name, err)) end
+
   function core.folder_list(path) return checked(C.df_folder_list(path, err)) end
 
   function core.file_create(path)

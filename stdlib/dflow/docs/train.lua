@@ -376,9 +376,11 @@ df.save(path, {…})
             return df.run(v)
 
 df.restore(path, {…})
-  Sets variables to what a safetensors file, its index or an .npz file holds, all of them or none;
-  gives the names of those that were set, the file's metadata, and {name = why} of what was not
-  taken. What does not fit is an error that says so.
+  Sets variables to what a safetensors file, its index, an .npz file or Keras's .h5 and .keras hold,
+  all of them or none; gives the names of those that were set, the file's metadata, and {name = why}
+  of what was not taken. What does not fit is an error that says so. A tensor of Keras has the path
+  of its dataset as its name, such as 'layers/dense/vars/0' or 'model_weights/dense/dense/kernel:0';
+  libhdf5 reads them (Debian's libhdf5-103-1).
   option    variables: list = nil  a list or {name = Variable}; all of the default graph otherwise
   option    session: Session = nil  the default session otherwise
   option    map: table or function = nil  name in the file -> Variable or its name; false: left out

@@ -1,5 +1,5 @@
---- df.save and df.restore: the variables of a session in a safetensors file, and from there (or from .npz) into a
--- session.
+--- df.save and df.restore: the variables of a session in a safetensors file, and from there (or from NumPy's and
+-- Keras's files) into a session.
 --
 -- A file is written whole or not at all. Restoring sets all variables or none: every name, dtype and shape is compared
 -- before the first of them is changed. The metadata say where the session's random ops are, so that what goes on from a
@@ -11,6 +11,9 @@ local tensor = require 'dflow.front.tensor'
 local session = require 'dflow.front.session'
 local variable = require 'dflow.front.variable'
 local files = require 'dflow.exchange.file'
+local hdf5 = require 'dflow.exchange.hdf5'
+local npy = require 'dflow.exchange.npy'
+local zip = require 'dflow.exchange.zip'
 local safetensors = require 'dflow.exchange.safetensors'
 local shards = require 'dflow.train.shards'
 local queues = require 'dflow.train.queues'
@@ -160,25 +163,28 @@ function M.save_now_or_later(path, opts, later)
 end
 
 -- ---- restoring ------------------------------------------------------------------------------------------------------
---- What is in a file of either kind: names, a function that gives the dtype and shape of one, one that gives its
+--- A zip archive: Keras's, with a member of HDF5, or NumPy's.
+local function open_zip(path)
+  local archive = zip.open(path, path:find '%.keras$' and '.keras' or '.npz')
+  for _, name in ipairs(archive.names) do
+    if name == hdf5.MEMBER then return hdf5.open(path, archive.read(name)) end
+  end
+  local list, names = npy.arrays(archive), {}
+  for name in pairs(list) do names[#names + 1] = name end
+  table.sort(names)
+  return { names = names, about = function(name) return list[name] end, tensor = function(name) return list[name] end,
+           metadata = {} }
+end
+
+--- What is in a file of any kind: names, a function that gives the dtype and shape of one, one that gives its
 -- tensor, metadata.
 function M.open(path, what)
   core.file_size(files.path(path, what))                      -- a file, and no pipe that would be waited for
   local f = io.open(path, 'rb')
   local mark = f and f:read(4)
   if f then f:close() end
-  if mark == '\137HDF' or path:find '%.keras$' then
-    errors.raise('unimplemented', '%s holds weights as HDF5, which %s does not read: numpy.savez(path, '
-                 .. '**{v.name: v.numpy() for v in model.variables}) in Python writes an .npz file, which it reads',
-                 path, what)
-  end
-  if mark == 'PK\3\4' or mark == 'PK\5\6' then
-    local list, names = require('dflow.exchange.npy').load_npz(path), {}
-    for name in pairs(list) do names[#names + 1] = name end
-    table.sort(names)
-    return { names = names, about = function(name) return list[name] end, tensor = function(name) return list[name] end,
-             metadata = {} }
-  end
+  if mark == '\137HDF' then return hdf5.open(path) end
+  if mark == 'PK\3\4' or mark == 'PK\5\6' then return open_zip(path) end
   if path:find('%.json$') then return shards.open(path) end
   local file = safetensors.open(path)
   return { names = file.names, about = function(name) return file.entries[name] end,
