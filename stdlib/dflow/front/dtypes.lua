@@ -35,6 +35,8 @@ local complex = set 'complex64 complex128'
 function M.is_float(d) return float[d] == true end
 function M.is_int(d) return int[d] == true end
 function M.is_complex(d) return complex[d] == true end
+--- Has a tensor of it a gradient?
+function M.is_differentiable(d) return float[d] == true or complex[d] == true end
 --- Is it made of a Lua number or boolean only by way of a Tensor?
 function M.is_boxed(d) return boxed[d] == true end
 --- Do only whole numbers fit?

@@ -82,7 +82,7 @@ local function uniform_cond(self, scope, flow, pred)
   for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = like(kinds[k], out[k]) end
 end
 
--- Elementwise ops that neither fail nor have a derivative that is not finite: a branch of a few of these is computed
+-- Elementwise ops that cannot fail: a branch of a few of these is computed
 -- for all lanes.
 local harmless = {}
 for name in ('Add AddV2 Sub Mul Neg Maximum Minimum Abs Cast Less LessEqual Greater GreaterEqual Equal NotEqual '
@@ -90,8 +90,21 @@ for name in ('Add AddV2 Sub Mul Neg Maximum Minimum Abs Cast Less LessEqual Grea
              .. 'Sign Relu'):gmatch '%S+' do
   harmless[name] = true
 end
+-- Those whose gradient multiplies by an operand. 0 * inf is NaN, also in a lane whose value does not count.
+local bends = { Mul = true, Abs = true }
 local divides = { FloorDiv = true, FloorMod = true, TruncateDiv = true, RealDiv = true, Div = true, Mod = true }
 local SMALL, BODY, ELEMENTS = 12, 32, 64      -- ops of a branch, and of a loop's body; elements of a value
+
+--- Does the op's gradient give 0 of 0, whatever its operands are? A finite constant may be a factor.
+local function is_straight(self, node)
+  local d = core.output_dtype(self.handle, node, 0)
+  if not (bends[core.node_type(self.handle, node)] and dtypes.is_differentiable(d)) then return true end
+  for i = 0, core.node_inputs(self.handle, node) - 1 do
+    local t = core.output_constant(self.handle, core.node_input_of(self.handle, node, i))
+    if t and t.size == 1 and math.abs(tonumber(t:list()[1]) or math.huge) < math.huge then return true end
+  end
+  return false
+end
 
 --- Are these values of one lane, inside of the flow, a few harmless ops? Those of conds in it are their branches' and
 -- predicate's.
@@ -118,7 +131,7 @@ local function are_harmless(self, flow, values, most)
       local t = core.output_constant(self.handle, core.node_input_of(self.handle, node, 1))
       if not t then return false end
       for _, v in ipairs(t:list()) do if tonumber(v) == 0 then return false end end
-    elseif not harmless[type_name] then
+    elseif not harmless[type_name] or not is_straight(self, node) then
       return false
     end
     count = count + (type_name == 'Const' and 0 or 1)
@@ -403,7 +416,7 @@ local function parted_loop(self, scope, flow, first)
   end
 end
 
---- A parted loop whose body cannot fail: lanes that are done stay among the others, with their values as they were, and
+--- A parted loop whose body is harmless: lanes that are done stay among the others, with their values as they were, and
 -- leave together when half of the lanes are done. So most iterations move nothing; with compact = false none does.
 local function frozen_loop(self, scope, flow, first)
   local set, n = scope.set, #flow.results
@@ -495,7 +508,7 @@ local function may_stay(self, scope, flow)
   local worth = self.compact == false or (not found.nested and elements <= MANY)
   if not (found.pure and worth) then return nil end
   return found.reads, { many = self.compact ~= false and elements > WORTH, harmless = may_go_on(self, flow),
-                        options = options_of(flow) }
+                        apart = found.apart, options = options_of(flow) }
 end
 
 function batch.evaluate_flow(self, scope, flow)

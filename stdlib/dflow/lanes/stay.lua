@@ -2,11 +2,13 @@
 --
 -- A lane that is done computes its last iteration over, of the values that it had then: that did not fail, and does not
 -- now. What it had when it was done lies beside. A lane that does not begin computes what one that does begin computes.
--- Where nothing can fail a lane that is done stays what it is. So no shape changes while the loop runs, nothing moves,
--- and it is native code wherever the loop of one lane would be. Of many lanes there are several loops, each of fewer.
+-- Where nothing can fail, and gradients are 0 of 0, a lane that is done stays what it is. So no shape changes while the
+-- loop runs, nothing moves, and it is native code wherever the loop of one lane would be. Of many lanes there are
+-- several loops, each of fewer.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
+local dtypes = require 'dflow.front.dtypes'
 local control = require 'dflow.front.control'
 local ops = require 'dflow.front.ops'
 local batch = require 'dflow.lanes.batch'
@@ -49,8 +51,8 @@ end
 
 --- Reads the loop's body and predicate. harmless: ops that cannot fail.
 -- @return  { pure = no op has an effect, draws, or may fail by what all lanes share and changes, nodes =, work = of one
---          lane, reads = by variable: how many ops read it, nested = a loop inside takes as long as the lane that takes
---          longest }
+--          lane, reads = by variable: how many ops read it, apart = a float of a lane depends on what all lanes share
+--          and changes, nested = a loop inside takes as long as the lane that takes longest }
 function M.look(self, flow, harmless)
   local pure = not self:has_effects(flow.about.inside[1]) and not self:has_effects(flow.about.inside[2])
   local found, number, seen, look = { pure = pure, nodes = 0, work = 0, reads = {} }, {}, {}, nil
@@ -92,6 +94,9 @@ function M.look(self, flow, harmless)
       seen[node] = look(core.node_input_of(self.handle, node, i)) or seen[node]
     end
     if seen[node] and not harmless[type_name] then found.pure = false end
+    if seen[node] and self.differs[node] and dtypes.is_differentiable(core.output_dtype(self.handle, node, 0)) then
+      found.apart = true
+    end
     found.nodes, found.work = found.nodes + 1, found.work + work_of(self, node, type_name)
     return seen[node]
   end
@@ -220,12 +225,12 @@ end
 
 --- Builds the loop. first: what goes in; bind(scope, r, v): says what a variable is in a scope; reads: M.look's;
 -- opts: { many = lanes that are done leave the others where many are, harmless = a lane that is done may be computed
--- on, of what it is then, options = the loop's }
+-- on, of what it is then, apart = each variable is of one lane, options = the loop's }
 function M.build(self, scope, flow, first, bind, reads, opts)
   local set, loop = scope.set, { by_lane = {}, puts_over = {}, options = opts.options }
   local before = self:scope(scope, flow, set, { parted = true })
   for k, r in ipairs(flow.results) do
-    loop.by_lane[k], loop.puts_over[k] = self.differs[r.merge] or false, put_of(self, flow, k, reads)
+    loop.by_lane[k], loop.puts_over[k] = opts.apart or self.differs[r.merge] or false, put_of(self, flow, k, reads)
     if loop.by_lane[k] then first[k] = { o = lift(first[k], set), set = set } end
     bind(before, r, first[k])
   end
