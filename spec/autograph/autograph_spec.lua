@@ -71,6 +71,17 @@ end)
 describe('df.autograph', function()
   local function run(fn, ...) return df.run(df.autograph(fn)(...)) end
 
+  it('takes long chains of `or` and of `and`', function()
+    for _, n in ipairs{ 3, 100, 150 } do
+      local equal, other = {}, {}
+      for k = 1, n do equal[k], other[k] = 'c == ' .. k, 'c ~= ' .. k end
+      local function chain(text) return run(assert((loadstring or load)('return function(c) return ' .. text .. ' end'))(), df.int32(n)) end
+      assert.is_true(chain(table.concat(equal, ' or ')))
+      assert.is_false(chain(table.concat(other, ' and ')))
+      assert.equal(7, chain(('%s or %s and c > 0 and 7 or 8'):format('c < 0 and 9', table.concat(other, ' and ', 1, n - 1))))
+    end
+  end)
+
   it('leaves Lua to Lua', function()
     local function fn(n, t)
       local s, seen = 0, {}

@@ -363,21 +363,34 @@ end
 
 local compared = { ['=='] = 'eq', ['~='] = 'ne', ['<'] = 'lt', ['<='] = 'le', ['>'] = 'gt', ['>='] = 'ge' }
 
---- a or (b or c) for (a or b) or c, which is the same: so each `p and x` of a chain has what comes behind it.
-local function to_the_right(e)
-  local a = e.left
-  while e.op == 'or' and a.kind == 'binary' and a.op == 'or' do
-    local rest = { kind = 'binary', op = 'or', operator = e.operator, left = a.right, right = e.right,
-                   first = a.right.first, last = e.last, line = e.line }
-    e = { kind = 'binary', op = 'or', operator = a.operator, left = a.left, right = rest, first = e.first,
-          last = e.last, line = a.line }
-    a = e.left
+--- A chain's operands i to j as one expression: `p and x` has all that comes behind it at its right; of others, halves.
+local function joined(e, list, operators, i, j)
+  if i == j then return list[i] end
+  local first = list[i]
+  local middle = e.op == 'or' and first.kind == 'binary' and first.op == 'and' and i or i + math.floor((j - i) / 2)
+  for k = i + 1, middle do
+    if e.op == 'or' and list[k].kind == 'binary' and list[k].op == 'and' then
+      middle = k - 1
+      break
+    end
   end
-  return e
+  local left, right = joined(e, list, operators, i, middle), joined(e, list, operators, middle + 1, j)
+  return { kind = 'binary', op = e.op, operator = operators[middle], left = left, right = right, first = left.first,
+           last = right.last, line = list[middle + 1].line }
+end
+
+--- The same chain of `or` or `and`, whose groups do not matter, as its rewriting wants it. What Lua decides stays.
+local function grouped(e)
+  if e.op ~= 'or' and e.op ~= 'and' or is_lua(e) then return e end
+  local list, operators, n, a = {}, {}, 1, e
+  while a.kind == 'binary' and a.op == e.op do n, a = n + 1, a.left end
+  list[1], a = a, e
+  for k = n, 2, -1 do list[k], operators[k - 1], a = a.right, a.operator, a.left end
+  return joined(e, list, operators, 1, n)
 end
 
 function writers.binary(w, e)
-  e = to_the_right(e)
+  e = grouped(e)
   local name = compared[e.op]
   if name and not is_lua(e) then
     put(w, AG .. ':' .. name .. '(')
