@@ -249,15 +249,17 @@ static bool write_values(walk *w, const dataset *d) {
   char *values = calloc(1, (size_t)d->bytes + 1);
   if (!values) return !dfi_fail(&said->err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for '%s'", w->wanted);
   const hid type = h5.H5Tcopy(d->type);
-  if (type < 0 || (df_dtype_bytes(d->dtype) > 1 && h5.H5Tset_order(type, LITTLE) < 0)
-      || (d->bytes > 0 && h5.H5Dread(d->id, type, 0, 0, 0, values) < 0))
-    return !dfi_fail(&said->err, DF_DATA_LOSS, NULL, "the dataset '%s' is damaged: libhdf5 cannot read it", w->wanted);
+  bool ok = type >= 0 && (df_dtype_bytes(d->dtype) == 1 || h5.H5Tset_order(type, LITTLE) >= 0)
+            && (d->bytes == 0 || h5.H5Dread(d->id, type, 0, 0, 0, values) >= 0);
+  if (!ok) dfi_fail(&said->err, DF_DATA_LOSS, NULL, "the dataset '%s' is damaged: libhdf5 cannot read it", w->wanted);
   said->dtype = d->dtype;
   said->rank = d->rank;
   said->bytes = d->bytes;
   memcpy(said->dims, d->dims, sizeof said->dims);
-  said->has_values = true;
-  return write_all(w, values, d->bytes);
+  said->has_values = ok;
+  ok = ok && write_all(w, values, d->bytes);
+  free(values);
+  return ok;
 }
 
 /* "float32 2 3", or "!of strings". */
