@@ -32,7 +32,7 @@ typedef struct dfi_variable {
   char           *key;          /* owned; container and name that others may find it by; NULL: it has none */
   const char     *where;        /* the Lua line that made it; borrowed from the graph, "" when not known */
   _Atomic int32_t home, node;   /* the rank that it lives on, and a node that makes its handle: as a plan has them */
-  bool            told;         /* it lives on another rank, where it has been given its first value */
+  int32_t         told;         /* the other rank on which it lives and has been given its first value; 0: none */
 } dfi_variable;
 
 /* One reference, owned; not initialised. `shape` and `name` are copied; a NULL name is "". */

@@ -84,15 +84,26 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
 
 /* Has a variable its first value? home: the rank that it lives on. */
 static bool has_value(const df_session *s, dfi_variable *v, int32_t home) {
-  return dfi_devices_here(&s->devices, home) ? dfi_variable_initialised(v) : v->told;
+  return dfi_devices_here(&s->devices, home) ? dfi_variable_initialised(v) : v->told == home;
+}
+
+/* df.cluster.jobs has changed since v got its value: it has stayed where it was. */
+static int32_t check_home(const df_session *s, dfi_variable *v, df_node *handle, int32_t home, df_error *err) {
+  if (has_value(s, v, home) || (!v->told && !dfi_variable_initialised(v))) return DF_OK;
+  return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where,
+                  "variable `%s` has its value on rank %d, but its device is now on rank %d: save it before "
+                  "df.cluster.jobs changes, and restore it after that",
+                  dfi_node_name(handle), v->told, home);
 }
 
 static int32_t set_value(df_session *s, df_node *handle, dfi_variable *v, int32_t home, const df_value *value,
                          df_error *err) {
   if (dfi_devices_here(&s->devices, home)) return dfi_variable_assign(v, value, err);
   const int32_t status = s->cluster->set_variable(s->cluster->user, s, home, handle, value, err);
-  v->told |= !status;
-  return status;
+  if (status) return status;
+  v->told = home;
+  dfi_variable_reset(v);                    /* what it had here, before df.cluster.jobs changed */
+  return DF_OK;
 }
 
 static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, int32_t home, atomic_int *cancel,
@@ -126,6 +137,7 @@ int32_t dfi_session_initialise(df_session *s, dfi_plan *p, atomic_int *cancel, d
     dfi_variable *v = dfi_session_variable_of(s, p->variable[i]);
     const int32_t home = p->cut ? s->devices.at[p->variable_device[i]]->rank : 0;
     status = check_variable(v, p->variable[i], err);
+    if (!status) status = check_home(s, v, p->variable[i], home, err);
     if (!status && !has_value(s, v, home)) status = initialise(s, p->variable[i], v, home, cancel, err);
   }
   pthread_mutex_unlock(&s->init_lock);
@@ -138,7 +150,7 @@ void df_session_reset(df_session *s) {
   pthread_mutex_lock(&s->lock);
   for (int32_t i = 0; i < s->nvariables; i++) {
     dfi_variable_reset(s->variable[i]);
-    s->variable[i]->told = false;
+    s->variable[i]->told = 0;
   }
   atomic_fetch_add(&s->epoch, 1);
   pthread_mutex_unlock(&s->lock);
@@ -201,7 +213,9 @@ int32_t dfi_session_set_variable_here(df_session *s, df_node *h, const df_value 
   df_value own = dfi_value_copy(value);
   /* a number is kept unboxed, as runs have it */
   if (own.kind == DF_TENSOR) dfi_value_from_tensor(&own, own.as.tensor);
-  const int32_t status = dfi_variable_assign(dfi_session_variable_of(s, h), &own, err);
+  dfi_variable *v = dfi_session_variable_of(s, h);
+  const int32_t status = dfi_variable_assign(v, &own, err);
+  if (!status) v->told = 0;
   dfi_value_drop(&own);
   return status;
 }

@@ -167,6 +167,34 @@ describe('a cluster', function()
     assert.same({ '2.0', '3.0', '2.0', 'cpu:0', '/rank:1/cpu:0', '/rank:1/gpu:0', 'gpu:0' }, { unpack(some, 1, 7) })
   end)
 
+  it('does not lose the value of a variable whose job moves: a run says where it is, and what is restored goes on', function()
+    local file = os.tmpname()
+    for _, ranks in ipairs{ { 1, 0 }, { 0, 1 }, { 1, 2 } } do
+      df.reset()
+      df.cluster.jobs{ ps = { ranks[1] } }
+      local v = df.device('/job:ps/task:0/cpu:0', function() return df.Variable(1.0, { name = 'v' }) end)
+      df.run(v:assign(5.0))
+      df.save(file, { variables = { v } })
+      for _, back in ipairs{ true, false } do
+        df.cluster.jobs{ ps = { ranks[2] } }
+        local err = error_of(function() df.run(v) end)
+        assert.equal('failed_precondition', err.code)
+        assert.is_truthy(err.message:find('on rank ' .. ranks[1], 1, true) and err.message:find('on rank ' .. ranks[2], 1, true), err.message)
+        if back then
+          df.cluster.jobs{ ps = { ranks[1] } }
+          assert.equal(5.0, df.run(v))
+        end
+      end
+      df.restore(file, { variables = { v } })
+      assert.equal(6.0, df.run(v:assign_add(1.0)))
+      df.cluster.jobs{ ps = { ranks[1] } }
+      assert.equal('failed_precondition', error_of(function() df.run(v) end).code)
+    end
+    os.remove(file)
+    df.cluster.jobs(nil)
+    df.reset()
+  end)
+
   it('says that a rank is lost that has the GPU a graph or a session names, also with soft placement', function()
     signal(1, 'KILL')
     assert.is_true(becomes(1, 'dead'))
