@@ -17,6 +17,7 @@ int32_t dfk_sparse_matmul(df_kernel *k, dfk_sparse_product_fn run);
 int32_t ref_sparse_matmul(df_kernel *k), cpu_sparse_matmul(df_kernel *k);
 
 int32_t ref_sparse_reorder(df_kernel *k);             /* (sparse) -> indices, values in order */
+int32_t ref_sparse_softmax(df_kernel *k);             /* (sparse) -> values */
 int32_t ref_sparse_reduce_sum(df_kernel *k), ref_sparse_reduce_max(df_kernel *k);  /* (sparse, axes; keep_dims) */
 int32_t ref_sparse_slice(df_kernel *k);               /* (sparse, start, size) -> sparse */
 int32_t ref_sparse_split(df_kernel *k);               /* (axis, sparse; num_split) -> indices…, values…, shapes… */

@@ -8,6 +8,7 @@ int32_t ref_string_format(df_kernel *k);    /* (inputs...; template, placeholder
 int32_t ref_print_v2(df_kernel *k);         /* (input; output_stream, end) */
 int32_t ref_string_join(df_kernel *k);      /* (inputs...; separator) */
 int32_t ref_reduce_join(df_kernel *k);      /* (inputs, reduction_indices; keep_dims, separator) */
+int32_t ref_unsorted_segment_join(df_kernel *k);  /* (inputs, segment_ids, num_segments; separator) */
 int32_t ref_string_to_number(df_kernel *k); /* (string_tensor; out_type) */
 int32_t ref_string_length(df_kernel *k);    /* (input; unit) */
 int32_t ref_substr(df_kernel *k);           /* (input, pos, len; unit) */

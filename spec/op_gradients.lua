@@ -361,6 +361,10 @@ function ops.SparseReduceSum(b)
   local out, v = sparse(b, 'SparseReduceSum', { df.int32{ 1 } })
   return out[1], { v }
 end
+function ops.SparseSoftmax(b)
+  local v = b.x{ 3 }
+  return b.op('SparseSoftmax', { df.int64(places), v, df.int64(whole) }), { v }
+end
 function ops.SparseSlice(b)
   local out, v = sparse(b, 'SparseSlice', { df.int64{ 0, 1 }, df.int64{ 2, 2 } })
   return out[2], { v }

@@ -399,6 +399,35 @@ static int32_t reduce(df_kernel *k, bool greatest) {
 int32_t ref_sparse_reduce_sum(df_kernel *k) { return reduce(k, false); }
 int32_t ref_sparse_reduce_max(df_kernel *k) { return reduce(k, true); }
 
+static bool in_one_row(const sparse *s, int64_t i, int64_t j) {
+  for (int32_t d = 0; d < s->rank - 1; d++) if (at(s, i, d) != at(s, j, d)) return false;
+  return true;
+}
+
+/* Of the n elements of one row, which these places name. */
+static void softmax_row(const sparse *s, const int64_t *place, int64_t n, df_tensor *out) {
+  double most = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < n; i++) most = fmax(most, ref_get(s->values, place[i]));
+  for (int64_t i = 0; i < n; i++) sum += exp(ref_get(s->values, place[i]) - most);
+  for (int64_t i = 0; i < n; i++) ref_put(out, place[i], exp(ref_get(s->values, place[i]) - most) / sum);
+}
+
+int32_t ref_sparse_softmax(df_kernel *k) {
+  sparse s;
+  if (!read_sparse(k, &s, 0)) return k->error->code;
+  if (s.rank < 2)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the sparse tensor is of rank %d, 2 or more are expected", s.rank);
+  df_tensor *out = dfk_out_like(k, 0, s.values);
+  int64_t *place = out ? places_in_order(k, &s) : NULL;
+  if (!place) return k->error->code;
+  for (int64_t from = 0, to; from < s.n; from = to) {
+    for (to = from + 1; to < s.n && in_one_row(&s, place[from], place[to]); to++) ;
+    softmax_row(&s, place + from, to - from, out);
+  }
+  dfk_free(place);
+  return DF_OK;
+}
+
 /* ---- other shapes ------------------------------------------------------------------------------------------------ */
 
 static bool count_of(df_kernel *k, int32_t rank, const int64_t *dims, int64_t *n) {

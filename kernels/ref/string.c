@@ -1,6 +1,7 @@
 /* string.c: strings joined, cut, measured and read. */
 #include "../string.h"
 #include "../move.h"
+#include "../segment.h"
 #include "element.h"
 #include <ctype.h>
 #include <errno.h>
@@ -97,6 +98,46 @@ int32_t ref_reduce_join(df_kernel *k) {
     if (!put(k, out, o, bytes, n)) return k->error->code;
   }
   return DF_OK;
+}
+
+typedef struct joined { char *bytes; int64_t n, cap; bool begun; } joined;
+
+static bool join(df_kernel *k, joined *j, const df_attr *separator, const df_str *s) {
+  const int64_t between = j->begun ? separator->i : 0, need = j->n + between + s->length;
+  if (need > j->cap) {
+    char *wider = realloc(j->bytes, (size_t)need * 2);
+    if (!wider) {
+      dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a string of %lld bytes", (long long)need);
+      return false;
+    }
+    j->bytes = wider;
+    j->cap = need * 2;
+  }
+  if (between) memcpy(j->bytes + j->n, separator->s, (size_t)between);
+  if (s->length) memcpy(j->bytes + j->n + between, s->bytes, (size_t)s->length);
+  j->n = need;
+  j->begun = true;
+  return true;
+}
+
+int32_t ref_unsorted_segment_join(df_kernel *k) {
+  const df_tensor *ids = k->in[1];
+  int64_t row;
+  df_tensor *out = dfk_unsorted_begin(k, &row);
+  joined *all = out ? dfk_scratch(k, (out->size + 1) * (int64_t)sizeof *all) : NULL;
+  if (!all) return k->error->code;
+  memset(all, 0, (size_t)out->size * sizeof *all);
+  bool ok = true;
+  for (int64_t i = 0; i < ids->size && ok; i++) {
+    const int64_t id = dfk_index(ids, i);
+    for (int64_t c = 0; c < row && id >= 0 && ok; c++)
+      ok = join(k, &all[id * row + c], &k->attrs[0], str_at(k->in[0], i * row + c));
+  }
+  for (int64_t i = 0; i < out->size; i++) {
+    if (ok) ok = put(k, out, i, all[i].bytes, all[i].n); else free(all[i].bytes);
+  }
+  dfk_free(all);
+  return ok ? DF_OK : k->error->code;
 }
 
 /* Is all of the text a number of this dtype? Spaces around it are allowed. */

@@ -6,6 +6,7 @@
 #include "op/op.h"
 #include "graph/grad.h"
 #include "kernels/reduce.h"
+#include "kernels/string.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */
 
@@ -646,6 +647,15 @@ static const df_op ops[] = {
     .derivative = "data = gather(dy, segment_ids), zero where an id is negative",
     .grad = grad_segment_sum,
     KERNELS(unsorted_segment_sum) },
+  { .type = "UnsortedSegmentJoin", .lua = "unsorted_segment_join",
+    .in = "inputs:string segment_ids:Tindices num_segments:Tnumsegments", .out = "output:string",
+    .types = "Tindices=int32|int64 Tnumsegments=int32|int64", .attrs = "separator:string=''",
+    .doc = "Row i of the result joins the rows of inputs whose segment id is i, in their order, with separator between "
+    "them; an empty string where there are none. Rows with negative ids are dropped; an id of num_segments or more is "
+    "an error.",
+    .example = "df.unsorted_segment_join({'a', 'b', 'c'}, {1, 0, 1}, 2, {separator = '-'})",
+    .output = "[\"b\" \"a-c\"] string[2]", .see = "unsorted_segment_sum reduce_join",
+    .shape = shape_unsorted_segment, .no_grad = true, KERNEL(unsorted_segment_join) },
   { .type = "UnsortedSegmentProd", .lua = "unsorted_segment_prod", SEGMENT("number|complex"),
     .doc = "As unsorted_segment_sum, with products; 1 where a segment is empty.",
     .example = "df.unsorted_segment_prod({2, 3, 4}, {1, 0, 1}, 2)  --> {3, 8}",

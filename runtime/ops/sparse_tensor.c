@@ -249,6 +249,21 @@ static int32_t grad_reduce_sum(dfi_grad *g, df_node *n, const df_output *dy, df_
   return dfg_end(g);
 }
 
+/* y (dy - the sum of y dy in the row). */
+static int32_t grad_softmax(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  df_output ix = dfg_in(g, n, 0), shape = dfg_in(g, n, 2), y = dfg_out(g, n, 0);
+  df_output shares = dfi_op(b, "Mul", y, dy[0]), axis = dfi_const_ints(b, 1, (int64_t[]){ -1 });
+  dfi_attr_int(b, "keep_dims", 1);
+  df_output sums = dfi_op(b, "SparseReduceSum", ix, shares, shape, axis);
+  df_output rank = dfg_in_dim(g, n, 2, 0), one = dfi_const_int(b, 1);
+  df_output axes = dfi_op(b, "Range", dfi_const_int(b, 0), rank, one);
+  df_output last = dfi_op(b, "Equal", axes, dfi_op(b, "Sub", rank, one));
+  df_output row = dfi_op(b, "SelectV2", last, dfi_const(b, DF_INT64, 0), ix);
+  dx[1] = dfi_op(b, "Mul", y, dfi_op(b, "Sub", dy[0], dfi_op(b, "GatherNd", sums, row)));
+  return dfg_end(g);
+}
+
 static int32_t grad_slice(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   if (!dy[1].node) return dfg_end(g);
   dfi_build *b = dfg_build(g);
@@ -364,6 +379,9 @@ static const df_op ops[] = {
     .out = "output_indices:int64 output_values:T", .types = "T=any",
     .doc = "a sparse tensor whose indices rise", .shape = shape_reorder, .grad = grad_reorder,
     .kernel = { [DF_REF] = ref_sparse_reorder } },
+  { .type = "SparseSoftmax", .in = "sp_indices:int64 sp_values:T sp_shape:int64", .out = "output:T",
+    .types = "T=float", .doc = "the softmax of each row's values, along the last axis, among those that are there",
+    .shape = shape_values, .grad = grad_softmax, .kernel = { [DF_REF] = ref_sparse_softmax } },
   { .type = "SparseReduceSum", REDUCE("the sums of a sparse tensor over these axes, dense"), .grad = grad_reduce_sum,
     .kernel = { [DF_REF] = ref_sparse_reduce_sum } },
   { .type = "SparseReduceMax",

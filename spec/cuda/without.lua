@@ -2,7 +2,7 @@
 --- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
 local M = {
   { why = 'works on strings, files or the terminal', [[
-    AsString AudioSummary AudioSummaryV2 DecodeBase64 DecodeCSV DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse EncodeBase64 HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExample ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin
+    AsString AudioSummary AudioSummaryV2 DecodeBase64 DecodeCSV DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse EncodeBase64 HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExample ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin UnsortedSegmentJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringFormat StringJoin
     StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
     RaggedCross SparseCross SparseCrossV2 StringUpper Substr TensorSummaryV2 UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode WriteFile WriteWholeFile ]] },
@@ -39,7 +39,8 @@ local M = {
     ' QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad' },
   { why = 'a sparse tensor\'s indices, which the host looks through', [[
     SparseAdd SparseAddGrad SparseConcat SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows
-    SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSparseMaximum
+    SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSoftmax
+    SparseSparseMaximum
     SparseSparseMinimum SparseSplit
     SparseTensorDenseAdd SparseTensorDenseMatMul ]] },
   { why = 'pieces of images in words of TensorFlow alone', 'ExtractImagePatches MaxPoolWithArgmax MaxPoolGradWithArgmax Dilation2D' ..

@@ -18,13 +18,13 @@ local WITHOUT = {
     RaggedBincount RaggedCross SparseAdd SparseAddGrad SparseBincount SparseConcat SparseCross SparseCrossV2
     SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows SparseFillEmptyRowsGrad SparseReduceMax
     SparseReduceSum SparseReorder SparseReshape SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum SparseSlice
-    SparseSliceGrad SparseSparseMaximum SparseSparseMinimum SparseSplit SparseTensorDenseAdd SparseTensorDenseMatMul
+    SparseSliceGrad SparseSoftmax SparseSparseMaximum SparseSparseMinimum SparseSplit SparseTensorDenseAdd SparseTensorDenseMatMul
     SparseToDense EditDistance ]],
   ['text, files, pictures in files and summaries: a lane takes longer than the loop around it'] = [[
     AudioSummary AudioSummaryV2 DecodeCSV DecodeImage DecodeJpeg DecodePng DecodeRaw HistogramSummary ImageSummary
     MergeSummary ParseExample ParseExampleV2 ParseSingleExample ReduceJoin RegexFullMatch RegexReplace ScalarSummary
     ShardedFilename StringFormat StringJoin StringNGrams StringSplit StringSplitV2 Substr TensorSummaryV2 UnicodeDecode
-    UnicodeDecodeWithOffsets UnicodeEncode ]],
+    UnicodeDecodeWithOffsets UnicodeEncode UnsortedSegmentJoin ]],
   ['draws from a seed: lanes have seeds of their own, and the numbers of one seed are those of one call'] = [[
     RandomIndexShuffle StatelessMultinomial StatelessRandomBinomial StatelessRandomGammaV2 StatelessRandomGammaV3
     StatelessRandomGetAlg StatelessRandomGetKeyCounter StatelessRandomNormal StatelessRandomNormalV2 StatelessRandomPoisson

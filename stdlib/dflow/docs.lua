@@ -134,7 +134,7 @@ for line in ([[
   select select_v2 where
   sequence_mask boolean_mask one_hot
   l2_loss l2_normalize norm global_norm
-  as_string string_to_number string_format string_join reduce_join
+  as_string string_to_number string_format string_join reduce_join unsorted_segment_join
   string_length string_lower string_upper string_strip string_split string_split_v2 substr
   regex_replace regex_full_match string_split_v2
   encode_base64 decode_base64 decode_raw

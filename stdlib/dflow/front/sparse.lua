@@ -447,11 +447,7 @@ def('sparse_softmax', { 'sp_input' }, {}, function(o)
   local sp = given(name, o, 'sp_input')
   local rank = rank_of(name, sp)
   if rank < 2 then errors.bad('%s: the sparse tensor is of rank %d, 2 or more are expected', name, rank) end
-  local rows, sizes = f.slice(sp.indices, { 0, 0 }, { -1, rank - 1 }), f.slice(sp.dense_shape, { 0 }, { rank - 1 })
-  local all, row = f.unique(number_of(rows, sizes))
-  local function of_row(fold, x) return f.gather(fold(x, row, f.size(all)), row) end
-  local e = f.exp(sp.values - f.stop_gradient(of_row(f.unsorted_segment_max, sp.values)))
-  return made(sp.indices, e / of_row(f.unsorted_segment_sum, e), sp.dense_shape)
+  return made(sp.indices, of('SparseSoftmax', sp, nil, { name = o.name }), sp.dense_shape)
 end)
 
 return M
