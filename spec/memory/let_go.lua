@@ -201,7 +201,9 @@ add('functions, called and imported', function()
   local x = df.placeholder('float32', {}, 'x')
   local y = g(g(x)) + df.cast(f(5), 'float32')
   assert(df.run({ y, df.gradients(y, x) }, { [x] = 1 })[2] == 4)
-  with_path(function(path) fails(df.export_graph_def, path, { outputs = { y } }) end)
+  with_path(function(path) df.export_graph_def(path, { outputs = { y, df.gradients(y, x) } }) end)
+  local second = df.gradients(df.gradients(g(x), x), x)
+  with_path(function(path) fails(df.export_graph_def, path, { outputs = second }) end)
   local text = [[
     node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape {} } } }
     node { name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } attr { key: "shape" value { shape {} } } }

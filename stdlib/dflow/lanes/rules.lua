@@ -96,7 +96,7 @@ rules.Bitcast = leading()
 --- One dimension or two; several are transposed into each other.
 local function diagonal(name, most)
   return function(_, _, v, set)
-    return rank(v[1]) == most and { lanes(f[name](lift(v[1], set)), set) } or nil
+    return rank(v[1]) == most and v[1].o.dtype ~= 'string' and { lanes(f[name](lift(v[1], set)), set) } or nil
   end
 end
 rules.Diag, rules.DiagPart = diagonal('matrix_diag', 1), diagonal('matrix_diag_part', 2)
