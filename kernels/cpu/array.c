@@ -58,22 +58,29 @@ int32_t cpu_concat(df_kernel *k) {
 }
 
 #ifndef DFK_DEVICE
+/* Elements of a and b by turns, as vectors. */
+typedef struct turns { void *to; const void *a, *b; } turns;
 #define DEFINE_BY_TURNS(T) \
-  static void by_turns_##T(T *restrict to, const T *restrict a, const T *restrict b, int64_t n) { \
+  static void turns_##T(T *restrict to, const T *restrict a, const T *restrict b, int64_t n) { \
     for (int64_t i = 0; i < n; i++) { \
       to[2 * i] = a[i]; \
       to[2 * i + 1] = b[i]; \
     } \
+  } \
+  static void by_turns_##T(void *arg, int64_t from, int64_t end) { \
+    const turns *t = arg; \
+    turns_##T((T *)t->to + 2 * from, (const T *)t->a + from, (const T *)t->b + from, end - from); \
   }
 DEFINE_BY_TURNS(uint32_t)
 DEFINE_BY_TURNS(uint64_t)
 
-/* Elements of a and b by turns, as vectors. False: they are none of 4 or 8 bytes. */
-static bool pack_by_turns(df_tensor *out, const df_tensor *a, const df_tensor *b) {
+/* False: they are none of 4 or 8 bytes. */
+static bool pack_by_turns(df_kernel *k, df_tensor *out, const df_tensor *a, const df_tensor *b) {
   const int64_t width = dfk_plain(out->dtype) ? dfk_width(out->dtype) : 0;
-  if (width == 4) by_turns_uint32_t(out->data, a->data, b->data, a->size);
-  else if (width == 8) by_turns_uint64_t(out->data, a->data, b->data, a->size);
-  return width == 4 || width == 8;
+  turns t = { out->data, a->data, b->data };
+  if (width != 4 && width != 8) return false;
+  dfk_parallel(k, a->size, 1 << 15, width == 4 ? by_turns_uint32_t : by_turns_uint64_t, &t);
+  return true;
 }
 #endif
 
@@ -84,7 +91,7 @@ int32_t cpu_pack(df_kernel *k) {
   if (!out) return k->error->code;
   int64_t outer = dfk_span(a->dims, 0, axis), row = dfk_span(a->dims, axis, a->rank);
 #ifndef DFK_DEVICE
-  if (k->nin == 2 && row == 1 && pack_by_turns(out, a, k->in[1])) return DF_OK;
+  if (k->nin == 2 && row == 1 && pack_by_turns(k, out, a, k->in[1])) return DF_OK;
 #endif
   for (int32_t i = 0; i < k->nin; i++)
     if (!copy_rows(k, out, i * row, k->nin * row, k->in[i], 0, row, outer, row)) return k->error->code;

@@ -21,7 +21,7 @@ static inline T NAME(lanes)(NAME(v) a) {
 }
 
 /* n >= 1 elements side by side. Floats are summed in blocks, each over 4 vectors, so that errors stay small and the
- * order depends on n alone. */
+ * order depends on n alone; up to three are added one after the other, which native code does too (write_move.c). */
 static void NAME(row)(const void *from, int64_t n, void *to) {
   enum { L = (int)(VEC_BYTES / sizeof(T)), STEP = 4 * L, BLOCK = 32 * STEP };
   const T *x = (const T *)from;

@@ -3,8 +3,9 @@
  * of a few lies, and the sum and mean of very few.
  *
  * Of small tensors they are worth code of their own: as calls of kernels, which take some 100 ns each, they made a
- * search of a game tree with 17 of them in a trip take 2.4 times as long. Nothing is computed but a sum, so there are
- * no other bits than the kernels'. An index outside is left to the tokens, which say so.
+ * search of a game tree with 17 of them in a trip take 2.4 times as long. Nothing is computed but a sum and its
+ * quotient by a count, in the kernels' order (NAME(row) in fold_body.h), so the bits are theirs. An index outside is
+ * left to the tokens, which say so.
  */
 #include "engine/native/write.h"
 #include "kernels/array.h"
@@ -435,8 +436,6 @@ void dfi_write_over(dfi_writer *w, int32_t i, dfi_operand next, const char *to) 
   }
 }
 
-/* ---- which ------------------------------------------------------------------------------------------------------- */
-
 /* ---- the sum, or mean, of so few elements that kernels of any width add them one after the other ----------------- */
 
 static bool few_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
@@ -467,6 +466,8 @@ static void write_few(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   }
   SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), sum.s, dfi_write_place(i, p->out).s);
 }
+
+/* ---- which ------------------------------------------------------------------------------------------------------- */
 
 bool dfi_move_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   beside b;

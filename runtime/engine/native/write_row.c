@@ -71,7 +71,8 @@ void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   SAY(w, "  %s = mul i64 %s, %lld\n  %s = getelementptr %s, ptr %s, i64 %s\n", first.s, safe.s, (long long)n, at.s,
       dfi_type(dtype), from.s, first.s);
   const bool stays = DFI_SPACE(in[0]) != DFI_ITERATION || w->look->loop[i].slot_far[DFI_INDEX(in[0])];
-  const bool lies = (stays && n > DFI_DIRECT && n * dfi_dtype_size[dtype] % 64 == 0) || is_passed(w, i, p);
+  const bool lies =
+      row && ((stays && n > DFI_DIRECT && n * dfi_dtype_size[dtype] % 64 == 0) || is_passed(w, i, p));
   if (!row) dfi_write_store(w, dtype, dfi_write_load(w, dtype, at.s), i, p->out);
   else if (!lies) dfi_write_store(w, dtype, at, i, p->out);
   else if (dfi_in_branch(&w->look->loop[i], p)) dfi_write_point(w, i, p->out, at);
