@@ -261,10 +261,26 @@ static int32_t parts_of(const dfi_export *e, df_node *n) {
   return slots ? PARTS + slots : is_primitive(n) || array ? PARTS : 0;
 }
 
-/* An argument has a name of its function's own. */
+/* An argument's name has no slash, so neither have those of what else it is: a tape's handles, an array's flow. */
+static const char *argument_name(dfi_export *e, df_node *n) {
+  const dfi_function *f = dfi_export_function_of(n->context);
+  const int32_t slots = dfi_export_handles(e, (df_output){ n, 0 });
+  for (int32_t again = 0;; again++) {
+    const char *name = dfi_lower_text(&e->l, "f%d_%d_arg_%lld", f->id, again, (long long)n->attrs[1].i);
+    const char *flow = dfi_lower_text(&e->l, "%s_flow", name);
+    bool good = !is_taken(e, name) && !is_taken(e, flow);
+    for (int32_t k = 0; k < slots && good; k++) good = !is_taken(e, dfi_lower_text(&e->l, "%s_slot_%d", name, k));
+    if (!good) continue;
+    claim(e, name);
+    claim(e, flow);
+    for (int32_t k = 0; k < slots; k++) claim(e, dfi_lower_text(&e->l, "%s_slot_%d", name, k));
+    return name;
+  }
+}
+
 static const char *name_of(dfi_export *e, df_node *n) {
   return dfi_op_info_at(n->op)->op->flow == DF_FUNCTION_ARG && dfi_export_function_of(n->context)
-             ? dfi_lower_text(&e->l, "arg_%lld", (long long)n->attrs[1].i)
+             ? argument_name(e, n)
              : claim_free(e, dfi_lower_text(&e->l, "%s", dfi_node_name(n)), parts_of(e, n));
 }
 

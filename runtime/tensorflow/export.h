@@ -47,6 +47,7 @@ typedef struct dfi_export {
   bool         *moves;
   df_output    *element;        /* by id, of what makes an array: a handle that is written to it, or none */
   const dfi_shape **element_shape;      /* by id, of the same: the shape of what is written to it; NULL: nothing is */
+  uint8_t      *recursive;      /* by the function's id: 2: it calls itself, 1: it does not, 0: not asked yet */
   const char  **taken; uint32_t ntaken, taken_mask;   /* names; open addressing; owned */
   struct { const df_node *node; const char *why; } *refused; int32_t nrefused, refused_cap;   /* owned */
   dfi_export_variable *variable; int32_t nvariable;                     /* owned */

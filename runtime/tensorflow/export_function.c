@@ -258,11 +258,16 @@ static bool comes_to(const dfi_export *e, const dfi_function *f, const dfi_funct
   return false;
 }
 
-static bool calls_itself(const dfi_export *e, const dfi_function *f) {
-  bool *seen = dfi_xcalloc((size_t)dfi_flow_of(e->graph)->nfunction + 1, sizeof *seen);
-  const bool answer = comes_to(e, f, f, seen);
-  dfi_free(seen);
-  return answer;
+static bool calls_itself(dfi_export *e, const dfi_function *f) {
+  enum { NO = 1, YES = 2 };
+  const size_t all = (size_t)dfi_flow_of(e->graph)->nfunction + 1;
+  if (!e->recursive) e->recursive = dfi_export_take(e, all);
+  if (!e->recursive[f->id]) {
+    bool *seen = dfi_xcalloc(all, sizeof *seen);
+    e->recursive[f->id] = comes_to(e, f, f, seen) ? YES : NO;
+    dfi_free(seen);
+  }
+  return e->recursive[f->id] == YES;
 }
 
 static void write_call(dfi_export *e, const df_node *n) {
@@ -342,14 +347,15 @@ static const char *output_name(dfi_export *e, size_t k, int32_t index) {
   return def->name;
 }
 
-/* An input as a FunctionDef's nodes have it. Arguments and `^node` stay as they are. */
-static const char *inside(const library *b, const char *input) {
+/* An input as the nodes of f's FunctionDef have it. Arguments and `^node` stay as they are. */
+static const char *inside(const library *b, const dfi_function *f, const char *input) {
   const char *colon = strrchr(input, ':');
   const written key = {
     .name = colon ? dfi_lower_text(&b->e->l, "%.*s", (int)(colon - input), input) : input
   };
   const written *from = *input == '^' ? NULL : bsearch(&key, b->by_name, b->n, sizeof key, by_name);
-  return from ? output_name(b->e, from->number, colon ? atoi(colon + 1) : 0) : input;
+  return from && dfi_export_function_of(b->e->place[from->number].context) == f
+             ? output_name(b->e, from->number, colon ? atoi(colon + 1) : 0) : input;
 }
 
 static Pb__OpDef__ArgDef *arg_def(dfi_export *e, const char *name, int32_t dtype) {
@@ -380,11 +386,11 @@ static Pb__FunctionDef__Pair *pair(dfi_export *e, const char *key, const char *v
   return p;
 }
 
-static void result(const library *b, Pb__FunctionDef *d, const char *value, int32_t dtype) {
+static void result(const library *b, const dfi_function *f, Pb__FunctionDef *d, const char *value, int32_t dtype) {
   Pb__OpDef *s = d->signature;
   const char *name = dfi_lower_text(&b->e->l, "result_%zu", s->n_output_arg);   /* see output_name */
   s->output_arg[s->n_output_arg++] = arg_def(b->e, name, dtype);
-  d->ret[d->n_ret++] = pair(b->e, name, inside(b, value));
+  d->ret[d->n_ret++] = pair(b->e, name, inside(b, f, value));
 }
 
 /* What every call runs, whether a result needs it or not. */
@@ -414,9 +420,9 @@ static Pb__FunctionDef *begin(const library *b, const dfi_function *f, size_t no
   d->control_ret = dfi_export_take(e, sizeof *d->control_ret * control);
   for (int32_t i = 0; i < f->n; i++) argument(e, s, f->arg[i]);
   e->current = f->ret;
-  for (int32_t i = 0; i < f->nresults; i++) result(b, d, dfi_export_ref(e, f->ret->in[i]), dfi_dtype(f->ret->in[i]));
+  for (int32_t i = 0; i < f->nresults; i++) result(b, f, d, dfi_export_ref(e, f->ret->in[i]), dfi_dtype(f->ret->in[i]));
   for (int32_t i = 0; i < saves; i++)
-    result(b, d, dfi_lower_text(&e->l, "%s/slot_%d", e->name[f->ret->id], i), DF_RESOURCE);
+    result(b, f, d, dfi_lower_text(&e->l, "%s/slot_%d", e->name[f->ret->id], i), DF_RESOURCE);
   for (int32_t i = 0; i < f->ret->ncontrol; i++)
     if (f->ret->control[i] && f->ret->control[i] != f->begin) must_run(e, d, f->ret->control[i]);
   return d;
@@ -459,7 +465,7 @@ Pb__FunctionDefLibrary *dfi_export_library(dfi_export *e) {
     Pb__NodeDef *n = e->l.node[k];
     Pb__FunctionDef *d = f ? b.def[f->id] : NULL;
     if (!d) continue;
-    for (size_t i = 0; i < n->n_input; i++) n->input[i] = (char *)(uintptr_t)inside(&b, n->input[i]);
+    for (size_t i = 0; i < n->n_input; i++) n->input[i] = (char *)(uintptr_t)inside(&b, f, n->input[i]);
     d->node_def[d->n_node_def++] = n;
   }
   for (size_t k = 0; k < b.n; k++)

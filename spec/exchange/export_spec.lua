@@ -263,6 +263,13 @@ function programs.calls()
   return { y, df.gradients(y, x) }, { [x] = 1.25 }, {}
 end
 
+--- Nodes with the names that arguments would have.
+function programs.names_of_arguments()
+  local x, y = df.placeholder('float32', {}, 'arg_0'), df.placeholder('float32', {}, 'f0_0_arg_0')
+  local f = df.func('f', { 'float32', 'float32' }, function(v, w) return df.sin(v) * w end)
+  return { f(x, y), f(y, x) }, { [x] = 1.25, [y] = -2 }, {}
+end
+
 --- Functions that call themselves and each other, twice in a branch and once a trip of a loop, with their gradients.
 function programs.recursion()
   local x = df.placeholder('float32', {}, 'x')
