@@ -506,7 +506,8 @@ function Dap:script()
   if not self.no_debug then
     runs.foreground = function(...) return self:run(...) end
     runs.started = function() end
-    runs.breakpoints = { pending = function() return self:pending() end, set = function(h) self:set(h) end }
+    runs.breakpoints = { pending = function() return self:pending() end, set = function(h) self:set(h) end,
+                         at_primitives = function() return false end }
     runs.attend = function(h)
       local held = h:settle(0)
       if h:state() == 'running' or held and self.by_run[h] and self.by_run[h][held.breakpoint] then self:watch(h) end
