@@ -245,6 +245,12 @@ describe('export_onnx', function()
     assert.matches('calls itself', support.message_of(df.export_onnx, os.tmpname(), { outputs = f(df.placeholder('float32', {})) }))
   end)
 
+  it('asks for other names where a call of a function cannot keep them', function()
+    local x = df.placeholder('float32', {}, 'a+b')
+    local f = df.func('f', { 'float32' }, function(v) return v * 2 end)
+    assert.matches("'a+b:0' needs a name", support.message_of(df.export_onnx, os.tmpname(), { outputs = f(x), inputs = { x } }), 1, true)
+  end)
+
   it('refuses a side effect that nothing but the order of things depends on', function()
     local v = df.Variable(0.0)
     local i = df.while_loop(function(i) return i:lt(3) end, function(i)

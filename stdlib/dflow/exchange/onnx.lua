@@ -730,7 +730,14 @@ local function with_calls_in_line(g, outputs, inputs, session)
   local copy = require('dflow.exchange.graphdef').import_graph_def(bytes)
   local function copied(list)
     local to = list and {}
-    for i, o in ipairs(list or {}) do to[i] = copy:output(o.name) end
+    for i, o in ipairs(list or {}) do
+      local node = o.name:gsub(':%d+$', '')
+      if not node:find '^[%w.][%w_.\\/>-]*$' or core.node_by_name(copy.handle, node) < 0 then
+        errors.bad("export_onnx: beside calls of df.func, '%s' needs a name of letters, digits, '_', '.', '-' and '/', "
+                   .. "as by df.identity(x, {name = 'y'})", o.name)
+      end
+      to[i] = copy:output(o.name)
+    end
     return to
   end
   return copy, copied(outputs), copied(inputs)
