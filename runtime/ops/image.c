@@ -200,8 +200,8 @@ static void first_equal(dfi_build *b, const df_output *x, df_output y, const int
   }
 }
 
-/* With M and m the greatest and least channel, C = M - m, and d the difference of the other two:
- * value = M, saturation = C / M, hue = d / 6C + a constant of the sextant. Where two channels are equal the kernel's
+/* With M and m the greatest and least channel, C = M - m, and d the difference of the other two: value = M,
+ * saturation = C / M where M > 0, hue = d / 6C + a constant of the sextant. Where two channels are equal the kernel's
  * order says which is meant; gray has no hue and black no saturation, and gives 0. */
 static int32_t grad_to_hsv(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
@@ -218,8 +218,11 @@ static int32_t grad_to_hsv(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   }
   const df_output sixth = times(b, range, 6), of_difference = op2(b, "DivNoNan", t[0], sixth);
   const df_output of_range = op2(b, "DivNoNan", op2(b, "Mul", of_difference, difference), range);
-  const df_output of_least = op2(b, "Sub", of_range, op2(b, "DivNoNan", t[1], most));
-  const df_output turned = op2(b, "DivNoNan", op2(b, "Mul", t[1], least), op2(b, "Mul", most, most));
+  const df_output lit = op2(b, "Greater", most, dfi_const_like(b, most, 0));
+  dfi_attr_int(b, "DstT", dfi_dtype(most));
+  const df_output share = op2(b, "DivNoNan", op2(b, "Mul", t[1], dfi_op(b, "Cast", lit)), most);
+  const df_output of_least = op2(b, "Sub", of_range, share);
+  const df_output turned = op2(b, "DivNoNan", op2(b, "Mul", share, least), most);
   const df_output of_most = op2(b, "Sub", op2(b, "Add", t[2], turned), of_range);
   for (int32_t i = 0; i < 3; i++) {
     const df_output sign = op2(b, "Sub", high[(i + 2) % 3], high[(i + 1) % 3]);

@@ -95,6 +95,8 @@ describe('df.image and df.signal', function()
       local slopes = df.gradients(df.reduce_sum(f(x) * df.constant({ { 0.5, -2, 3 } }, 'float64')), x)
       assert.is_true(df.run(df.reduce_all(df.is_finite(slopes)), { [x] = edges }))
     end
+    local _, saturation = df.unpack(df.unstack(df.rgb_to_hsv(x), { axis = 1 }))
+    assert.same({ { 0, 0, 0 } }, df.run(df.gradients(saturation, x), { [x] = { { -0.1, -0.2, -0.3 } } }):totable())
     local gray = df.gradients(df.unpack(df.unstack(df.rgb_to_hsv(x), { axis = 1 })), x)
     assert.same({ { 0, 0, 0 } }, df.run(gray, { [x] = { { 0.5, 0.5, 0.5 } } }):totable())
   end)
