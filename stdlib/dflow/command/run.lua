@@ -47,7 +47,7 @@ end
 
 --- `[1, [2, 3]]` as a Lua table; nil when it is no list.
 -- @param other  function(word) -> what a word is that is neither a number nor true or false; nil: no word is
-local function list_of(text, other)
+local function list_of(text, other, as_text)
   local at = 1
   local function skip() at = text:find('[^%s]', at) or #text + 1 end
   local value
@@ -75,6 +75,7 @@ local function list_of(text, other)
     if not word then return nil end
     at = at + #word
     if quoted then return other(quoted:sub(2, -2)) end
+    if as_text then return other(word) end
     if word == 'true' or word == 'false' then return word == 'true' end
     return tonumber(word) or (other and other(word))
   end
@@ -89,7 +90,12 @@ local function value_of(text, output)
   if text:match('%.npy$') then return df.load_npy(text) end
   if output.dtype == 'string' then
     local shape = output.shape
-    return shape and #shape > 0 and list_of(text, function(word) return word end) or text
+    if shape and #shape == 0 or text:sub(1, 1) ~= '[' then return text end
+    local v = list_of(text, function(word) return word end, true)
+    if v == nil then
+      options.wrong("the value '%s' for %s (string) is no list, as in [a, \"b c\"]", text, output.name)
+    end
+    return v
   end
   if text == 'true' or text == 'false' then return text == 'true' end
   local v = tonumber(text)
@@ -212,8 +218,8 @@ local function take_fetches(g, words)
       end
     end
   end
-  local signatures = #names == 0 and g.signatures and next(g.signatures) and nest.keys(g.signatures)
-  if signatures then
+  local signatures = #names == 0 and g.signatures and nest.keys(g.signatures)
+  if signatures and #signatures > 1 then
     options.wrong('the model has several signatures: say --signature with one of %s', table.concat(signatures, ', '))
   elseif #names == 0 then
     options.wrong('there is nothing to fetch: say --fetch NAME. Values that no node reads: %s', outputs_text(g))
