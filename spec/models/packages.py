@@ -82,11 +82,15 @@ def seconds_of(session, feeds, budget=1.0):
 
 
 def distance(found, expected):
-    """The greatest difference, by the greatest expected value where that is more than 1; inf: of another shape, or not the same integers."""
+    """The greatest difference, by the greatest expected value where that is more than 1; inf: of another shape, not the same integers, or
+    NaN or infinite elsewhere."""
     if found.shape != expected.shape or expected.dtype.kind != 'f':
         return 0.0 if np.array_equal(found, expected) else np.inf
-    scale = max(1.0, float(np.abs(expected).max(initial=0)))
-    return float(np.abs(found.astype(np.float64) - expected).max(initial=0)) / scale
+    finite = np.isfinite(expected)
+    if not np.array_equal(found[~finite], expected[~finite], equal_nan=True) or not np.isfinite(found[finite]).all():
+        return np.inf
+    found, expected = found[finite].astype(np.float64), expected[finite].astype(np.float64)
+    return float(np.abs(found - expected).max(initial=0)) / max(1.0, float(np.abs(expected).max(initial=0)))
 
 
 def moved(path, feeds, expected, times=16):
@@ -127,7 +131,7 @@ def compare(dflow, folder, path, given):
     may = [0.0] * len(off)
     if any(1e-3 < d < np.inf for _, d in off) and len(wanted) == len(expected):
         may = moved(path, feeds, expected)
-    wrong = any(d > max(1e-3, 2 * m) for (_, d), m in zip(off, may))
+    wrong = any(d == np.inf or d > max(1e-3, 2 * m) for (_, d), m in zip(off, may))
     words = ['%s off by %.2g, ONNX Runtime by %.2g after one ulp' % (n, d, m) for (n, d), m in zip(off, may) if d > 1e-3]
     return ('wrong' if wrong else 'agrees'), (float(run.stdout.split()[0]), theirs), '; '.join(words)
 
