@@ -43,9 +43,14 @@ local function named(text, e)
     local t = core.output_constant(op.graph.handle, op.node, 0)
     if t and t.size == 1 then names[op.name] = shown.array(t) end
   end
+  local variables = {}
   for name, v in pairs(e) do
-    if name ~= '_' and getmetatable(v) == graph.Output and v.index == 0 then names[v.op.name] = name end
+    if type(name) == 'string' and name ~= '_' and getmetatable(v) == graph.Output and v.index == 0 then
+      variables[#variables + 1] = name
+    end
   end
+  table.sort(variables)
+  for _, name in ipairs(variables) do names[e[name].op.name] = name end
   return (text:gsub('([%a_][%w_/]*)(%(?)', function(name, op) return op == '' and names[name] or nil end))
 end
 
