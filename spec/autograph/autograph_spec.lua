@@ -449,9 +449,39 @@ describe('df.autograph says', function()
   it('that error would stop the building, and what stops a run', function()
     local function positive(x) if x < 0 then error('negative') end return x end
     local text = message(positive, f32(1))
-    assert.matches('error%(the string "negative"%) is called in a statement that an Output decides %(line %d+%)', text)
+    assert.matches('negative; error is called in a statement that an Output decides %(line %d+%)', text)
     assert.matches('write assert%(p, message%)', text)
     assert.equal('negative', message(function(x) if not x then return 1 end error('negative', 0) end, f32(1)))
+  end)
+
+  it('what error raises, in a statement too', function()
+    local line
+    local function tries(n)
+      local x = f32(0)
+      for _ = 1, n do
+        local _, e = pcall(function() error({ code = 1 }) end)
+        assert(e.code == 1)
+        _, e = pcall(function() error('inner', 0) end)
+        assert(e == 'inner')
+        _, e = pcall(function() error 'placed' end)
+        assert(tonumber(e:match ':(%d+): placed$') == line, e)
+        x = x + 1
+      end
+      return x
+    end
+    line = debug.getinfo(tries, 'S').linedefined + 7
+    assert.equal(3, df.run(df.autograph(tries)(df.int32(3))))
+    local thrown = { code = 2 }
+    local ok, e = pcall(df.autograph(function(x) if x < 0 then error(thrown) end return x end), f32(1))
+    assert.is_false(ok)
+    assert.equal(thrown, e)
+    assert.matches('deep.*write assert%(p, message%)', message(function(x)
+      if x < 0 then
+        local _, why = pcall(error, 'deep', 0)
+        error(why, 0)
+      end
+      return x
+    end, f32(1)))
   end)
 
   it('which table is changed where it cannot be', function()

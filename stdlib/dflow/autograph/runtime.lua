@@ -46,10 +46,19 @@ end
 --- assert(p, message, …) of Lua's: of an Output, an operation that stops the run. A program may have one of its own.
 function Unit.assert_by(fn) return fn == assert and assert_output or fn end
 
---- error(message) of Lua's. In a statement that an Output decides it would end the building, whatever the Output is.
-local function error_staged(message)
-  errors.bad("error(%s) is called in a statement that an Output decides (line %d), while the graph is built: write "
-             .. "assert(p, message), which stops the run where p is false", errors.describe(message), top.info.line)
+--- error(message, level) of Lua's. In a statement that an Output decides it ends the building, whatever the Output is:
+-- a message that no pcall in the statement catches says so where it leaves it.
+local raised                  -- {value = what was raised last, told = what it is then}
+local function error_staged(message, level)
+  level = tonumber(level) or 1
+  local _, value = pcall(error, message, level > 0 and level + 2 or 0)
+  raised = { value = value, told = value }
+  if type(value) == 'string' then
+    _, raised.told = pcall(errors.bad, "%s; error is called in a statement that an Output decides (line %d), while the "
+                           .. "graph is built: write assert(p, message), which stops the run where p is false",
+                           tostring(message), top.info.line)
+  end
+  error(value, 0)
 end
 function Unit.error_by(fn) return fn == error and top and error_staged or fn end
 
@@ -76,7 +85,11 @@ local function staged(unit, info, fn)
   top = { unit = unit, info = info, outer = outer }
   local ok, result = pcall(fn)
   top = outer
-  if not ok then error(result, 0) end
+  if not ok then
+    local last = raised
+    raised = nil
+    error(last and rawequal(last.value, result) and last.told or result, 0)
+  end
   return result
 end
 
