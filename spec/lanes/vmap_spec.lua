@@ -650,4 +650,16 @@ describe('df.vmap', function()
     support.near(df.run(df.vmap(function(i) return df.gradients(branch(x) * i, x) end)(df.float32{ 1, 2 })),
                  df.run(df.stack{ df.gradients(branch(x), x), df.gradients(branch(x), x) * 2 }))
   end)
+
+  it('refuses what an array that grows gives, where lanes write to different places', function()
+    local function fill(n)
+      local _, ta = df.while_loop(function(i) return i:lt(n) end, function(i, ta)
+        return i + 1, ta:write(i + n * 0, df.cast(i, 'float32'))
+      end, { n * 0, df.TensorArray('float32', 1, { dynamic_size = true, element_shape = {} }) })
+      return ta
+    end
+    for _, fn in ipairs{ function(n) return fill(n):stack() end, function(n) return fill(n):size() end, fill } do
+      assert.equal('unimplemented', support.error_of(df.vmap(fn), df.int32{ 2, 1 }).code)
+    end
+  end)
 end)

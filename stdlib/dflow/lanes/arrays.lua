@@ -134,7 +134,7 @@ rules.TensorArrayStack = function(self, node, values, _, scope)
   local v = values[1]
   if v.array == 'shared' then return shared(self, node, values) end
   if v.array == 'lock' then return { mine(turned(again(self, node, { v.o })), v, scope) } end
-  local n = f.floordiv(registry.op('TensorArraySize', { v.o }), v.set.size)
+  local n = size_of(self, node, v)
   return gathered(self, node, v, every(n), scope, n)
 end
 rules.TensorArrayUnstack = function(self, node, values, _, scope)
@@ -225,8 +225,8 @@ end
 function M.of_lanes(v, scope, leave)
   local set = scope.set
   if v.array == 'lock' and not leave then return tensor_array.wrap(v.o, dtypes.of(v.d)) end
-  local size, d = registry.op('TensorArraySize', { v.o }), v.d
-  if v.array == 'apart' then size = f.floordiv(size, v.set.size) end
+  local d = v.d
+  local size = v.array == 'apart' and size_of(v.o.graph, v.o.node, v) or registry.op('TensorArraySize', { v.o })
   local name = dtypes.name[type(d) == 'number' and d or dtypes.of(d)]
   return each(size, tensor_array.new(name, size), function(i, now)
     local o
