@@ -132,6 +132,20 @@ describe('the engine that fires every primitive', function()
     assert.equal(10, s:run(w))
   end)
 
+  it('is an option of one run, on one device by the real clock', function()
+    local x = df.constant(2) * 3
+    for _, opts in ipairs{ { devices = { 'cpu:0', 'sim:0' } }, { devices = { 'cpu:0', 'sim:0' }, clock = 'virtual' } } do
+      local s = df.Session(opts)
+      local ok, e = pcall(s.start, s, x, nil, { primitives = true })
+      assert.is_false(ok)
+      assert.equal('invalid_argument', e.code)
+      assert.matches(opts.clock and 'virtual clock' or 'more than one device', e.message)
+      assert.equal(6, s:start(x, nil, { primitives = false }):wait())
+      s:close()
+    end
+    assert.equal(6, df.Session():start(x, nil, { primitives = true }):wait())
+  end)
+
   it('is refused by another name', function()
     local ok, e = pcall(df.Session, { engine = 'primitive' })
     assert.is_false(ok)

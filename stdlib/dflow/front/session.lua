@@ -423,14 +423,25 @@ function M.run_here(s, x, feeds)
   return v
 end
 
---- Does every node of a run fire on its own? By default where a page is drawn of it, which shows Switch and Merge as
--- the graph has them, and where the prompt is to stop at one; on one device by the real clock.
+--- Why not every node of a run of the session can fire on its own; nil if it can.
+function M.why_not_all(s)
+  return s.virtual and 'the session has a virtual clock' or core.cluster_size() > 1 and 'the session is of a cluster'
+    or #s:devices() > 1 and 'the session has more than one device' or nil
+end
+
+--- Does every node of a run fire on its own? By default where it can and a page is drawn of it, which shows Switch and
+-- Merge as the graph has them, and where the prompt is to stop at one.
 local function fires_all(s, opts)
   local all = opts and opts.primitives
-  if all == nil and M.primitives then
+  local default = all == nil and M.primitives
+  if default then
     all = opts and (opts.report or (M.shown and M.shown.log)) or (M.breakpoints and M.breakpoints.at_primitives())
   end
-  return all and not s.virtual and core.cluster_size() == 1 and #s:devices() == 1
+  local why_not = all and M.why_not_all(s)
+  if why_not and not default then
+    errors.bad('start: primitives = true takes one device and the real clock, and %s', why_not)
+  end
+  return all and not why_not
 end
 
 --- Words for df_session_start; nil for none. all: fires_all

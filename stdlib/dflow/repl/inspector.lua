@@ -239,7 +239,9 @@ local function foreground(s, fetches, feeds, opts)
     local with = {}
     for k, v in pairs(opts or {}) do with[k] = v end
     with.values, with.log = with.values or M.record or M.logged_for_page, with.log or M.logged ~= nil
-    if with.primitives == nil and M.logged_for_page then with.primitives = runs.primitives end
+    if with.primitives == nil and M.logged_for_page then
+      with.primitives = runs.primitives and not runs.why_not_all(s)
+    end
     opts = with
   end
   local h = holding(begin_and_watch, s, fetches, feeds, opts)
