@@ -446,6 +446,36 @@ describe('df.autograph says', function()
     assert.matches("'halvings' calls itself .* argument 2 is the number 0, then the number 1; make it an Output", text)
   end)
 
+  it('what failed in a call in a call that is not deep', function()
+    local none = setmetatable({ code = 'resource_exhausted', message = 'out of memory' }, getmetatable(support.error_of(df.cast)))
+    local text = message(function(x)
+      local function steps(v, n)
+        if v < 1 then return v end
+        if n == 3 then error(none) end
+        return steps(v / 2, n + 1)
+      end
+      return steps(x, 0)
+    end, f32(9))
+    assert.matches('out of memory', text)
+    assert.is_nil(text:find 'calls itself')
+  end)
+
+  it('the same after a call that failed', function()
+    local fails = true
+    local fn = df.autograph(function(v, n)
+      local function fact(k, m)
+        if fails then error('fails', 0) end
+        if k <= 1 then return m end
+        return fact(k - 1, m * k)
+      end
+      local ok, e = pcall(fact, v, n)
+      fails = false
+      assert(not ok and e == 'fails')
+      return fact(v, n)
+    end)
+    assert.equal(24, df.run(fn(df.int32(4), df.int32(1))))
+  end)
+
   it('that error would stop the building, and what stops a run', function()
     local function positive(x) if x < 0 then error('negative') end return x end
     local text = message(positive, f32(1))

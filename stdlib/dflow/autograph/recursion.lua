@@ -214,21 +214,40 @@ local function met(outer, args)
   return outer
 end
 
---- made(…) for a call in a call of it that has other Lua values. When every call in that has others again, it is those
--- that have no end.
-local function first_again(made, name, before, args)
-  local r = pack(pcall(made, unpack(args, 1, args.n)))
-  if r[1] then return unpack(r, 2, r.n) end
-  if errors.is(r[2]) and r[2].code == 'resource_exhausted' then
+--- How many of the function's calls are open: `call` and those around it.
+local function depth_of(call)
+  local n = 0
+  while call do n, call = n + 1, call.outer end
+  return n
+end
+
+--- Raises what a call of `made` raised. Where memory or stack gave out while many calls were open, of which each has
+-- other Lua values than the one before, it is the calls that have no end.
+local function raise_of_call(made, name, before, args, e)
+  local DEEP = 20
+  if errors.is(e) and e.code == 'resource_exhausted' and depth_of(active[made]) > DEEP then
     for i = 1, args.n do
       if not rawequal(before[i], args[i]) and not is_argument(args[i]) then
-        errors.bad("'%s' calls itself in statements that an Output decides, each time with another Lua value, and is "
-                   .. 'built for each: argument %d is %s, then %s; make it an Output, as in df.int32(0)', name, i,
-                   errors.describe(before[i]), errors.describe(args[i]))
+        errors.raise(e.code, "'%s' calls itself in statements that an Output decides, each time with another Lua "
+                     .. 'value, and is built for each: argument %d is %s, then %s%s: %s', name, i,
+                     errors.describe(before[i]), errors.describe(args[i]),
+                     type(args[i]) == 'number' and '; make it an Output, as in df.int32(0)' or '', e.message)
       end
     end
   end
-  error(r[2], 0)
+  error(e, 0)
+end
+
+--- made(…) as the function's innermost call. It ends also when it fails: of the outer two, as a pcall is a C call of
+-- those that the stack has room for.
+local function call_inside(made, name, outer, args)
+  if outer and outer.outer then return made(unpack(args, 1, args.n)) end
+  local r = pack(pcall(made, unpack(args, 1, args.n)))
+  local ok, e = r[1], r[2]
+  if not ok and outer then ok, e = pcall(raise_of_call, made, name, outer.args, args, e) end
+  if ok then return unpack(r, 2, r.n) end
+  active[made] = outer
+  error(e, 0)
 end
 
 local function leave(made, outer, ...)
@@ -259,8 +278,7 @@ function M.enter(fn, made)
       return become(made, M.name_of(fn), args)
     end
     active[made] = { entered = entered, top = top, args = args, outer = outer }
-    if not again or outer.outer then return leave(made, outer, made(unpack(args, 1, args.n))) end
-    return leave(made, outer, first_again(made, M.name_of(fn), outer.args, args))
+    return leave(made, outer, call_inside(made, M.name_of(fn), outer, args))
   end
   functions[entered] = made
   return entered
