@@ -576,13 +576,10 @@ local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 --                  lanes share
 -- @param out_axes  where they are in the results
 -- @param size      how many lanes, where no argument says
--- @param compact   when lanes of a while_loop that are done leave the others: true, each at once; false, not at all,
---                  where no op draws or has an effect; 'auto', not at all where all lanes together are little work,
---                  together, when half are done, of more work in small ops, else each at once
+-- @param compact   when lanes of a while_loop that are done leave the others. true: each at once. false: none does,
+--                  where no op draws or has an effect. 'auto': as the body's work and what it may do make it cheapest.
 -- @return          a function of arguments with lanes
--- @param one_shape true: `unimplemented` where an op has no rule and only the run knows whether what it gives has one
---                  shape in all lanes
-function M.vmap(fn, opts, one_shape)
+function M.vmap(fn, opts)
   opts = errors.options(opts, 'vmap', known)
   if not convert.is_callable(fn) then
     errors.bad('vmap takes a function, not %s', errors.describe(fn))
@@ -593,7 +590,11 @@ function M.vmap(fn, opts, one_shape)
   if opts.compact ~= nil and opts.compact ~= 'auto' and type(opts.compact) ~= 'boolean' then
     errors.bad("vmap: compact is true, false or 'auto', not %s", errors.describe(opts.compact))
   end
-  return function(...) return call(fn, opts, one_shape, ...) end
+  return function(...) return call(fn, opts, false, ...) end
 end
+
+--- df.vmap(fn)(…) for map_fn: `unimplemented` where an op has no rule and only the run knows whether what it gives has
+-- one shape in all lanes.
+function M.of_one_shape(fn, ...) return call(fn, {}, true, ...) end
 
 return M

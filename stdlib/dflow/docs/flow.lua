@@ -98,9 +98,12 @@ df.vmap(fn, {…})
   option    size: int = nil  the number of lanes, where no argument has a lane axis
   option    compact: string or bool = 'auto'  when finished lanes leave a while_loop; no value depends
               on it. true: each lane at once. false: no lane before the last one ends, where the loop
-              draws no random numbers, has no effects and uses no TensorArray. 'auto' keeps all lanes where the
-              body is cheap and has no inner loop that ends by lane, so that the loop is native code; of
-              many lanes half of them leave together; else it removes each lane at once
+              draws no random numbers, has no effects and uses no TensorArray. 'auto': where that
+              holds, the number of lanes is known, the body is cheap and no inner loop ends by lane,
+              all lanes stay and the loop is native code; of many lanes up to seven such loops follow
+              each other, each of fewer lanes. Else, where the body is a few ops that cannot fail,
+              whose gradient no value makes infinite, finished lanes leave when they are half. Else
+              each lane leaves at once
   gradient  that of what it builds
   example   local function newton(a)
               return (while_loop(function(x) return (x * x - a):abs():gt(1e-3) end,

@@ -148,10 +148,10 @@ end
 --- map_fn whose rows are computed together: df.vmap.
 local function in_lanes(fn, elems, dtype)
   local list, _, arguments = take_elems(elems, 'map_fn')
-  local results = { require('dflow.lanes').vmap(function(...)
+  local results = { require('dflow.lanes').of_one_shape(function(...)
     local rows = arguments{ ... }
     return fn(unpack(rows, 1, #rows))
-  end, nil, true)(unpack(list)) }
+  end, unpack(list)) }
   local like, k = #results == 1 and results[1] or results, 0
   local wanted = dtypes_of(dtype, like)
   return nest.map(like, nest.is_structure, function(v)
