@@ -136,31 +136,34 @@ static bool ended_well(dfi_worker *w) {
   return said;
 }
 
-/* What is known soon after the end of a process that is not this one's child. */
-static void learn_why(dfi_worker *w) {
-  char why[sizeof w->why];
-  if (!dfi_process_learn(w, why, sizeof why)) return;
-  pthread_mutex_lock(&D->lock);
-  memcpy(w->why, why, sizeof why);
-  pthread_mutex_unlock(&D->lock);
+/* Says that a launched rank is lost, as the launcher may end this process before a run can say it, and then learns how
+   its process has ended. */
+static void say_lost(dfi_worker *w, char *why, size_t room) {
+  if (D->launched && !ended_well(w))
+    fprintf(stderr, "dflow: rank %d (host %s, pid %lld) %s\n", w->rank, w->host, (long long)w->pid, why);
+  dfi_process_learn(w, why, room);
 }
 
-/* The watcher: a worker is hung or dead from now on. Calls that wait for its replies wait no more. */
+/* The watcher: a worker is hung or dead from now on. Calls that wait for its replies wait no more; what they say of it
+   is known by then. */
 static void worker_failed(dfi_worker *w, df_rank_state state, const char *why) {
+  char said[sizeof w->why];
+  snprintf(said, sizeof said, "%s", why);
   pthread_mutex_lock(&D->lock);
-  const bool was = w->state == DF_RANK_ALIVE;
+  const bool was = w->state == DF_RANK_ALIVE, tells = was && !D->ending;
+  pthread_mutex_unlock(&D->lock);
+  if (tells) say_lost(w, said, sizeof said);
+  else if (!w->running) dfi_process_forget(w);
+  pthread_mutex_lock(&D->lock);
   w->state = state;
-  if (why != w->why) snprintf(w->why, sizeof w->why, "%s", why);
+  memcpy(w->why, said, sizeof said);
   if (state == DF_RANK_DEAD)
     for (dfi_pending *p = w->pending; p; p = p->next) p->done = true;
   if (state == DF_RANK_DEAD) w->pending = NULL;
-  w->telling |= was && !D->ending;
+  w->telling |= tells;
   pthread_cond_broadcast(&D->changed);
   pthread_mutex_unlock(&D->lock);
-  if (D->ending || !was) return;
-  if (D->launched && !ended_well(w))                  /* the launcher may end this process before a run can say it */
-    fprintf(stderr, "dflow: rank %d (host %s, pid %lld) %s\n", w->rank, w->host, (long long)w->pid, w->why);
-  learn_why(w);
+  if (!tells) return;
   tell_failed(w);
   pthread_mutex_lock(&D->lock);
   w->telling = false;
@@ -274,8 +277,9 @@ static bool still_there(const dfi_worker *w) {
 /* It has closed its end; whether it has ended, too, is known in a moment. */
 static void closed_end(dfi_worker *w) {
   char why[200] = "has closed its connection";
-  for (int32_t i = 0; i < 50 && !dfi_process_ended(w, why, sizeof why); i++) usleep(1000);
-  dfi_process_kill(w);
+  bool ended = false;
+  for (int32_t i = 0; i < 50 && !(ended = dfi_process_ended(w, why, sizeof why)); i++) usleep(1000);
+  if (!ended) dfi_process_kill(w);
   worker_failed(w, DF_RANK_DEAD, why);
 }
 
