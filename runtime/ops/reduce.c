@@ -654,7 +654,7 @@ static const df_op ops[] = {
     "them; an empty string where there are none. Rows with negative ids are dropped; an id of num_segments or more is "
     "an error.",
     .example = "df.unsorted_segment_join({'a', 'b', 'c'}, {1, 0, 1}, 2, {separator = '-'})",
-    .output = "[\"b\" \"a-c\"] string[2]", .see = "unsorted_segment_sum reduce_join",
+    .output = "[\"b\"   \"a-c\"] string[2]", .see = "unsorted_segment_sum reduce_join",
     .shape = shape_unsorted_segment, .no_grad = true, KERNEL(unsorted_segment_join) },
   { .type = "UnsortedSegmentProd", .lua = "unsorted_segment_prod", SEGMENT("number|complex"),
     .doc = "As unsorted_segment_sum, with products; 1 where a segment is empty.",

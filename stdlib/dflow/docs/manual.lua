@@ -190,7 +190,8 @@ Back to step 4, and two steps from there, are the same numbers:
     --> true
 
 A file of another model is an error that says what does not fit; `map` renames, `partial = true` takes what fits and tells
-the rest. The files of PyTorch (safetensors), NumPy (npz) and Keras (.keras, .h5) are read the same way, and df.load_checkpoint reads TensorFlow's.
+the rest. The files of PyTorch (safetensors), NumPy (npz) and Keras (.keras, .h5) are read the same way, and
+df.load_checkpoint reads TensorFlow's.
 
     df.save_safetensors(folder .. '/other', { w = df.tensor{ 1.0, 2.0, 3.0 } })
     print(tostring(select(2, pcall(df.restore, folder .. '/other', { variables = { w } }))):match 'float32%[3%] in the file' ~= nil)
