@@ -43,11 +43,18 @@ local SCRIPT = [==[
 'use strict';
 const $ = id => document.getElementById(id);
 let [seen, behind] = document.querySelectorAll('iframe'), page = 0, loading = false, wanted = 0;
+const layerOf = frame => /merged$/.test(frame.contentWindow.location.hash) ? '#merged' : '';
 function load() {
   if (loading || wanted === page) return;
   const goal = wanted;
   loading = true;
   behind.onload = () => {
+    const layer = layerOf(seen), other = behind.contentWindow;
+    if (layerOf(behind) !== layer) {                     // it was chosen while this page loaded
+      other.history.replaceState(null, '', layer || '#');
+      other.location.reload();
+      return;
+    }
     behind.onload = null;                                // it may load itself anew: another layer of the same run
     const view = seen.contentWindow.standing && seen.contentWindow.standing();
     if (view && behind.contentWindow.stand) behind.contentWindow.stand(view);
@@ -57,7 +64,7 @@ function load() {
     document.body.dataset.page = page;
     load();
   };
-  behind.src = 'page?' + goal + (seen.contentWindow.layer || '');
+  behind.src = 'page?' + goal + layerOf(seen);
 }
 
 // ---- trainings: {runs: [{name, broken}], scalars: [{tag, run, steps, values}], histograms, images} ----

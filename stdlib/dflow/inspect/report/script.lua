@@ -532,7 +532,6 @@ measure();
 draw();
 started = true;
 // A run that is shown while it goes on: the page that comes after this one looks where this one did.
-window.layer = layer ? '#merged' : '';
 window.standing = () => following ? null : { ...view, picture: pictures.indexOf(picture) };
 window.stand = v => { if (v.picture && pictures[v.picture]) enter(v.picture); leave(); look(v.x, v.y, v.k); };
 const asked = /^#(\d+)/.exec(location.hash);
