@@ -386,7 +386,10 @@ static df_tensor *ask(walk *w, df_tensor *(*take)(int from, const answer *said, 
   w->said = said;
   w->to = ends[1];
   const pid_t pid = fork();
-  if (pid == 0) child(w);
+  if (pid == 0) {
+    close(ends[0]);                    /* the parent's alone: when it reads no more, a write ends the child */
+    child(w);
+  }
   close(ends[1]);
   df_tensor *t = pid < 0 ? cannot_start(err) : take(ends[0], said, err);
   close(ends[0]);
