@@ -162,6 +162,8 @@ describe('the engine that fires every primitive', function()
 
   it('is what runs fire that the prompt is to stop at a primitive, and :why tells where it stands', function()
     local loop = 'i = while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, {df.int32(0)})\n'
+    local named = shell.run(shell.dflow .. ' -E -i 2>&1', loop .. ':break while/Merge\ndf.run(i)\n:cancel\n').out
+    assert.matches('breakpoint 1 before [^\n]*while/Merge', named)
     local out = shell.run(shell.dflow .. ' -E -i 2>&1', loop .. ':break Merge\ndf.run(i)\n:continue\n:why\n:cancel\n:set engine\n').out
     assert.matches('before while/Merge (Merge) in while:0', out, 1, true)
     assert.matches('before while/Merge (Merge) in while:1', out, 1, true)

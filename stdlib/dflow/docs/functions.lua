@@ -46,7 +46,8 @@ local macros = {
               h:why and :back
   option    log: bool = false  keeps every token with its time, for a trace written afterwards
   option    primitives: bool = nil  true: every node fires, Switch and Merge too, with no node
-            merged or simplified; by default of runs with a report, on one device]],
+            merged or simplified; by default of runs with a report, on one device of one process
+            by the real clock]],
   convolution = [[
   option    strides: int or list = 1  the step of the window
   option    padding: string = 'VALID'  or 'SAME'

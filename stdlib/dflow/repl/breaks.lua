@@ -111,9 +111,12 @@ end
 -- ops that an ordinary run has no tokens for, as a rule
 local merged = { Merge = true, LoopCond = true, Switch = true, Const = true, Identity = true }
 
---- Is there one at such an op? Then every node of a run is to fire.
+--- Is there one at such an op, by its type or a node's name (while/Merge_1)? Then every node of a run is to fire.
 function M.at_primitives()
-  for _, entry in ipairs(list) do if not entry.spent and merged[entry.spec.op] then return true end end
+  for _, entry in ipairs(list) do
+    local what = not entry.spent and (entry.spec.op or entry.spec.name)
+    if what and merged[what:match '(%a+)[_%d]*$'] then return true end
+  end
   return false
 end
 
